@@ -1,0 +1,1 @@
+"""The command line: click commands on TOML files or options."""

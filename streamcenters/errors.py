@@ -1,0 +1,45 @@
+"""Exceptions: each says what came, what was expected, where, and what to do.
+
+Every exception inherits the builtin that a caller would catch without knowing
+this package, so ``except ValueError`` keeps working.
+"""
+
+
+class StreamcentersError(Exception):
+    """Base of everything this package raises on purpose."""
+
+
+class InputError(StreamcentersError, ValueError):
+    """The rows, weights or shapes that were given cannot be learned from."""
+
+
+class LabelError(InputError):
+    """A label is unknown, missing, or of another kind than the model's classes."""
+
+
+class FeatureError(InputError):
+    """The features of a batch do not match the features of the model."""
+
+
+class ParameterError(StreamcentersError, ValueError):
+    """A parameter of an estimator or a setting of a source is out of range."""
+
+
+class ForgetError(InputError):
+    """Rows were to be forgotten that were never learned."""
+
+
+class SourceError(StreamcentersError, ValueError):
+    """A data source cannot be opened or used this way."""
+
+
+class ChunkError(StreamcentersError, OSError):
+    """A chunk of a store is damaged, unreadable or missing."""
+
+
+class ModelFileError(StreamcentersError, ValueError):
+    """A file is not a model, is damaged, or was written by a newer version."""
+
+
+class StreamcentersWarning(UserWarning):
+    """Something the result depends on that the caller may not expect."""

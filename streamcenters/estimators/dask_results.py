@@ -1,0 +1,48 @@
+"""Lazy results for dask arrays: dask in, lazy dask out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import dask.array as da
+import numpy as np
+from numpy.typing import NDArray
+
+from streamcenters.sources.dask_source import whole_row_blocks
+
+
+def lazy_rows(
+    X: Any,
+    function: Callable[..., NDArray[Any]],
+    support: NDArray[np.intp],
+    n_outputs: int | None,
+    dtype: Any,
+) -> Any:
+    """Return a lazy dask array of `function(values, columns, place)`, one result per row.
+
+    With `n_outputs` the result has that many columns, else it is one-dimensional.
+    """
+    array, columns = whole_row_blocks(X, support)
+    dtype = np.dtype(dtype)
+    block_shape: dict[str, Any] = (
+        {"drop_axis": 1} if n_outputs is None else {"chunks": (array.chunks[0], (n_outputs,))}
+    )
+    meta = np.empty((0,) * (1 if n_outputs is None else 2), dtype)
+    return da.map_blocks(
+        _apply, array, function=function, columns=columns, dtype=dtype, meta=meta, **block_shape
+    )
+
+
+def _apply(
+    values: Any, function: Callable[..., NDArray[Any]], columns: NDArray[np.intp], block_info: Any = None
+) -> NDArray[Any]:
+    number = block_info[0]["chunk-location"][0] if block_info else 0
+    return function(values, columns, f"block {number} of the dask array")
+
+
+def lazy_columns(X: Any, support: NDArray[np.intp]) -> Any:
+    """Return the selected columns of a dask array, lazily."""
+    if hasattr(X, "to_dask_array"):
+        X = X.to_dask_array()
+    return X[:, support]

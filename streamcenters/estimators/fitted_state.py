@@ -1,0 +1,45 @@
+"""What a fitted estimator holds: statistics, and what was derived from them so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
+from streamcenters.accumulators.class_moments import ClassMoments
+
+T = TypeVar("T")
+
+
+class FittedState:
+    """Class moments with a cache of derived values; copies share the moments until one of them learns.
+
+    The cache lives here and not on the estimator, so that predict changes nothing that
+    scikit-learn would see.
+    """
+
+    def __init__(self, moments: ClassMoments) -> None:
+        self.moments = moments
+        self._derived: dict[Hashable, Any] = {}
+        self._is_shared = False
+
+    def derive(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """Return the cached value of a key, computing it at the first demand."""
+        if key not in self._derived:
+            self._derived[key] = compute()
+        return self._derived[key]  # type: ignore[no-any-return]
+
+    def share(self) -> FittedState:
+        """Return a second state on the same moments; whichever learns first copies them."""
+        self._is_shared = True
+        twin = FittedState(self.moments)
+        twin._is_shared = True
+        twin._derived = dict(self._derived)
+        return twin
+
+    def writable_moments(self) -> ClassMoments:
+        """Return moments that may be changed, and drop what was derived from the old ones."""
+        if self._is_shared:
+            self.moments = self.moments.copy()
+            self._is_shared = False
+        self._derived = {}
+        return self.moments

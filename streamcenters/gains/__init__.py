@@ -1,0 +1,1 @@
+"""Pure functions: statistics -> gain per feature -> ranking -> model."""

@@ -1,0 +1,87 @@
+"""Iterators of (X, y): data that passes by once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamcenters.chunks import Chunk, ChunkReader, ReadSettings, row_place
+from streamcenters.errors import FeatureError, SourceError
+from streamcenters.sources.in_memory import frame_feature_names, open_in_memory
+
+
+class OneShotSource:
+    """Batches from an iterator that yields (X, y) or (X, y, sample_weight).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamcenters.chunks import ReadSettings
+    >>> source = OneShotSource(iter([(np.eye(2), [0, 1])]), ReadSettings())
+    >>> [chunk.n_rows for chunk in source.chunks()]
+    [2]
+    """
+
+    name = "the iterator"
+    is_rereadable = False
+    has_labels = True
+    n_chunks = None
+    dtype = None
+
+    def __init__(self, batches: Iterator[Any], settings: ReadSettings) -> None:
+        self._batches = batches
+        self.settings = settings
+        self.feature_names: NDArray[np.object_] | None = None
+
+    @property
+    def shape(self) -> tuple[int | None, int | None]:
+        """Nothing is known before reading."""
+        return None, None
+
+    def chunks(self, start: int = 0) -> Iterator[Chunk]:
+        """Yield the batches as they come; they come once."""
+        if start:
+            raise SourceError("an iterator can only be read from its beginning")
+        row_start = 0
+        for number, batch in enumerate(self._batches):
+            source = open_in_memory(*self._unpack(batch, number), self.settings)
+            self._check_names(batch[0], number)
+            n_rows = source.shape[0]
+            place = row_place(row_start, row_start + n_rows, f"batch {number}")
+            for chunk in source.chunks():
+                yield replace(chunk, row_start=row_start + chunk.row_start, place=place)
+            row_start += n_rows
+
+    def _unpack(self, batch: Any, number: int) -> tuple[Any, Any, Any]:
+        if not isinstance(batch, tuple | list) or len(batch) not in (2, 3) or batch[1] is None:
+            raise SourceError(
+                f"batch {number} of the iterator is {type(batch).__name__}, not a tuple (X, y) or "
+                "(X, y, sample_weight) with labels"
+            )
+        return (*batch, None)[:3]
+
+    def _check_names(self, X: Any, number: int) -> None:
+        names = frame_feature_names(X)
+        if number == 0:
+            self.feature_names = names
+        elif not _same_names(names, self.feature_names):
+            raise FeatureError(
+                f"batch {number} of the iterator has other feature names than batch 0; "
+                "call partial_fit batch by batch to match features by name"
+            )
+
+    def reader(self) -> ChunkReader:
+        """Refuse: an iterator has no chunk numbers."""
+        raise SourceError(
+            "an iterator can only be read in order; save the data as a Zarr store to read it again"
+        )
+
+
+def _same_names(names: NDArray[np.object_] | None, first: NDArray[np.object_] | None) -> bool:
+    if names is None or first is None:
+        return names is first
+    return np.array_equal(names, first)

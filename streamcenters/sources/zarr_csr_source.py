@@ -1,0 +1,178 @@
+"""CSR groups in the AnnData layout: arrays data, indices, indptr and the attribute shape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import zarr
+from numpy.typing import NDArray
+from scipy import sparse
+
+from streamcenters.chunks import Chunk, ChunkReader, ReadSettings, row_place
+from streamcenters.errors import ChunkError, SourceError
+from streamcenters.sources.zarr_labels import LabelColumn
+from streamcenters.sources.zarr_reading import BlockReader, report_missing_chunks, with_fast_codecs
+
+_READ_BYTES = 16 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class ZarrCsrSource:
+    """Rows of a CSR group, in runs of about as many stored values.
+
+    The row pointer is held in memory: 8 bytes per row.
+    """
+
+    data: zarr.Array[Any]
+    indices: zarr.Array[Any]
+    indptr: NDArray[np.int64]
+    shape: tuple[int, int]
+    row_starts: NDArray[np.intp]
+    labels: LabelColumn | None
+    weights: NDArray[np.float64] | None
+    feature_names: NDArray[np.object_] | None
+    settings: ReadSettings
+    name: str
+    missing_chunks: str
+    is_rereadable: bool = True
+
+    @classmethod
+    def open(
+        cls,
+        group: zarr.Group,
+        labels: LabelColumn | None,
+        weights: NDArray[np.float64] | None,
+        feature_names: NDArray[np.object_] | None,
+        settings: ReadSettings,
+        name: str,
+        missing_chunks: str,
+    ) -> ZarrCsrSource:
+        """Check the group and plan its reads."""
+        data, indices, indptr = _members(group, name)
+        n_rows, n_features = csr_shape(group)
+        pointer = np.asarray(indptr[:]).astype(np.int64)
+        _check_pointer(pointer, n_rows, data.shape[0], indices.shape[0], name)
+        entry_bytes = data.dtype.itemsize + indices.dtype.itemsize
+        chunk_bytes = max(1, data.chunks[0] * entry_bytes)
+        n_threads = min(settings.n_threads, max(2, settings.memory // chunk_bytes))
+        read_bytes = max(chunk_bytes, min(settings.memory // n_threads, max(_READ_BYTES, 4 * chunk_bytes)))
+        return cls(
+            with_fast_codecs(data),
+            with_fast_codecs(indices),
+            pointer,
+            (n_rows, n_features),
+            _split_rows(pointer, max(1, read_bytes // entry_bytes)),
+            labels,
+            weights,
+            feature_names,
+            replace(settings, threads=n_threads),
+            name,
+            missing_chunks,
+        )
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the stored values."""
+        return np.dtype(self.data.dtype)
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether labels were found or given."""
+        return self.labels is not None
+
+    @property
+    def n_chunks(self) -> int:
+        """Number of reads."""
+        return len(self.row_starts) - 1
+
+    def announce(self) -> None:
+        """Say, once per pass, which chunks are missing."""
+        report_missing_chunks(self.data, f"{self.name}/data", self.missing_chunks)
+        report_missing_chunks(self.indices, f"{self.name}/indices", self.missing_chunks)
+
+    def chunks(self, start: int = 0) -> Iterator[Chunk]:
+        """Yield the runs of rows in order; each is valid until the next."""
+        reader = self.reader()
+        return (reader.read(index) for index in range(start, self.n_chunks))
+
+    def reader(self) -> ChunkReader:
+        """Return a reader with buffers of its own."""
+        return _CsrReader(self)
+
+
+def csr_shape(group: zarr.Group) -> tuple[int, int]:
+    """Return rows and features of a CSR group, from its attributes."""
+    shape: Any = group.attrs.get("shape")
+    if not isinstance(shape, list | tuple) or len(shape) != 2:
+        raise SourceError(
+            f"the CSR group {group.store_path} has no attribute 'shape'; write it again with anndata"
+        )
+    return int(shape[0]), int(shape[1])
+
+
+def _members(group: zarr.Group, name: str) -> tuple[zarr.Array[Any], zarr.Array[Any], zarr.Array[Any]]:
+    arrays = []
+    for member in ("data", "indices", "indptr"):
+        array = group.get(member)
+        if not isinstance(array, zarr.Array):
+            raise SourceError(f"the CSR group {name} has no array {member!r}; write it again with anndata")
+        arrays.append(array)
+    return arrays[0], arrays[1], arrays[2]
+
+
+def _check_pointer(pointer: NDArray[np.int64], n_rows: int, n_data: int, n_indices: int, name: str) -> None:
+    sound = (
+        len(pointer) == n_rows + 1
+        and pointer[0] == 0
+        and bool((np.diff(pointer) >= 0).all())
+        and pointer[-1] == n_data == n_indices
+    )
+    if not sound:
+        raise ChunkError(
+            f"the row pointer of {name} does not fit its {n_rows} rows, {n_data} values and {n_indices} indices; "
+            "the store is damaged or was not written to its end"
+        )
+
+
+def _split_rows(pointer: NDArray[np.int64], entries: int) -> NDArray[np.intp]:
+    # a run also ends after `entries` rows, so that empty rows do not make it endless
+    n_rows = len(pointer) - 1
+    starts = [0]
+    while starts[-1] < n_rows:
+        here = starts[-1]
+        there = int(np.searchsorted(pointer, pointer[here] + entries, side="right")) - 1
+        starts.append(min(n_rows, max(here + 1, min(there, here + entries))))
+    return np.array(starts if n_rows else [0, 0], dtype=np.intp)
+
+
+class _CsrReader:
+    def __init__(self, source: ZarrCsrSource) -> None:
+        self._source = source
+        self._data = BlockReader(source.data, f"{source.name}/data")
+        self._indices = BlockReader(source.indices, f"{source.name}/indices")
+
+    def read(self, index: int) -> Chunk:
+        source = self._source
+        start, stop = int(source.row_starts[index]), int(source.row_starts[index + 1])
+        n_features = source.shape[1]
+        first, last = int(source.indptr[start]), int(source.indptr[stop])
+        entries = (slice(first, last),)
+        place = row_place(start, stop, source.name)
+        indices = self._indices.read(entries) if last > first else np.empty(0, np.int32)
+        data = self._data.read(entries) if last > first else np.empty(0, source.dtype)
+        if last > first and (int(indices.min()) < 0 or int(indices.max()) >= n_features):
+            raise ChunkError(
+                f"{place}: a column index lies outside the {n_features} features; the store is damaged"
+            )
+        pointer = source.indptr[start : stop + 1] - first
+        return Chunk(
+            sparse.csr_array((data, indices, pointer), shape=(stop - start, n_features), copy=False),
+            None if source.labels is None else source.labels.rows(start, stop, source.weights),
+            None if source.weights is None else source.weights[start:stop],
+            place=place,
+            row_start=start,
+            n_features=n_features,
+        )

@@ -1,0 +1,179 @@
+"""Dense Zarr arrays, read along their own chunks or shards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import zarr
+from numpy.typing import NDArray
+
+from streamcenters.chunks import Chunk, ChunkReader, ReadSettings, row_place
+from streamcenters.sources.zarr_labels import LabelColumn
+from streamcenters.sources.zarr_reading import BlockReader, report_missing_chunks, with_fast_codecs
+
+# Reads of several chunks decode straight into the buffer and keep it within the cache.
+_READ_BYTES = 8 * 2**20
+_MIN_UNITS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPlan:
+    """How a grid of chunks is cut into reads: `rows` by `columns` at a time, by so many threads."""
+
+    rows: int
+    columns: int
+    n_threads: int
+
+
+def plan_reads(
+    shape: tuple[int, int], unit: tuple[int, int], itemsize: int, settings: ReadSettings
+) -> ReadPlan:
+    """Return reads of whole units (chunks, or shards that fit) that respect the memory setting.
+
+    At most max(memory, two units) bytes are in flight over all threads.
+
+    Examples
+    --------
+    >>> plan_reads((10_000, 100), (1000, 100), 4, ReadSettings(threads=2))
+    ReadPlan(rows=10000, columns=100, n_threads=2)
+    """
+    unit_bytes = max(1, unit[0] * unit[1] * itemsize)
+    n_threads = min(settings.n_threads, max(2, settings.memory // unit_bytes))
+    per_thread = settings.memory // n_threads
+    n_units = max(1, min(per_thread, max(_READ_BYTES, _MIN_UNITS * unit_bytes)) // unit_bytes)
+    n_row_units = max(1, -(-shape[0] // unit[0]))
+    rows = min(n_units, n_row_units) * unit[0]
+    columns = max(1, n_units // n_row_units) * unit[1]
+    return ReadPlan(rows, min(columns, max(1, shape[1])), n_threads)
+
+
+def _read_unit(array: zarr.Array[Any], settings: ReadSettings) -> tuple[int, int]:
+    # a shard that does not fit is read by its inner chunks, which can be decoded alone
+    if array.shards is not None:
+        shard_bytes = int(np.prod(array.shards)) * array.dtype.itemsize
+        if shard_bytes <= settings.memory // settings.n_threads:
+            return array.shards[0], array.shards[1]
+    return array.chunks[0], array.chunks[1]
+
+
+@dataclass(frozen=True, slots=True)
+class ZarrDenseSource:
+    """Blocks of a dense Zarr array; `selected` restricts them to those columns."""
+
+    array: zarr.Array[Any]
+    labels: LabelColumn | None
+    weights: NDArray[np.float64] | None
+    feature_names: NDArray[np.object_] | None
+    settings: ReadSettings
+    name: str
+    plan: ReadPlan
+    missing_chunks: str
+    selected: NDArray[np.intp] | None = None
+    is_rereadable: bool = True
+
+    @classmethod
+    def open(
+        cls,
+        array: zarr.Array[Any],
+        labels: LabelColumn | None,
+        weights: NDArray[np.float64] | None,
+        feature_names: NDArray[np.object_] | None,
+        settings: ReadSettings,
+        name: str,
+        missing_chunks: str,
+    ) -> ZarrDenseSource:
+        """Plan the reads of an opened array."""
+        n_rows, n_features = array.shape
+        plan = plan_reads((n_rows, n_features), _read_unit(array, settings), array.dtype.itemsize, settings)
+        settings = replace(settings, threads=plan.n_threads)
+        fast = with_fast_codecs(array)
+        return cls(fast, labels, weights, feature_names, settings, name, plan, missing_chunks)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and features of the whole array."""
+        n_rows, n_features = self.array.shape
+        return n_rows, n_features
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the stored values."""
+        return np.dtype(self.array.dtype)
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether labels were found or given."""
+        return self.labels is not None
+
+    @property
+    def n_column_blocks(self) -> int:
+        """Reads side by side; one if only some columns are wanted, which are gathered."""
+        return 1 if self.selected is not None else max(1, -(-self.shape[1] // self.plan.columns))
+
+    @property
+    def n_chunks(self) -> int:
+        """Number of reads."""
+        return max(1, -(-self.shape[0] // self.plan.rows)) * self.n_column_blocks
+
+    def columns(self, selected: NDArray[np.intp]) -> ZarrDenseSource:
+        """Return the source of these columns alone: only the chunks that hold them are read."""
+        return replace(self, selected=selected)
+
+    def announce(self) -> None:
+        """Say, once per pass, which chunks are missing."""
+        report_missing_chunks(self.array, self.name, self.missing_chunks)
+
+    def chunks(self, start: int = 0) -> Iterator[Chunk]:
+        """Yield the blocks in order; each is valid until the next."""
+        reader = self.reader()
+        return (reader.read(index) for index in range(start, self.n_chunks))
+
+    def reader(self) -> ChunkReader:
+        """Return a reader with a buffer of its own."""
+        return _DenseReader(self)
+
+
+class _DenseReader:
+    def __init__(self, source: ZarrDenseSource) -> None:
+        self._source = source
+        self._blocks = BlockReader(source.array, source.name)
+
+    def read(self, index: int) -> Chunk:
+        source = self._source
+        row_block, column_block = divmod(index, source.n_column_blocks)
+        n_rows, n_features = source.shape
+        start = row_block * source.plan.rows
+        stop = min(start + source.plan.rows, n_rows)
+        left = column_block * source.plan.columns
+        right = min(left + source.plan.columns, n_features)
+        rows = slice(start, stop)
+        values = (
+            self._blocks.read((rows, slice(left, right)))
+            if source.selected is None
+            else self._gather(rows, source.selected)
+        )
+        return Chunk(
+            values,
+            None if source.labels is None else source.labels.rows(start, stop, source.weights),
+            None if source.weights is None else source.weights[rows],
+            place=row_place(start, stop, source.name),
+            row_start=start,
+            column_start=left,
+            n_features=n_features if source.selected is None else len(source.selected),
+        )
+
+    def _gather(self, rows: slice, selected: NDArray[np.intp]) -> NDArray[Any]:
+        # one column of chunks at a time, so that memory stays within the plan
+        source = self._source
+        gathered = np.empty((rows.stop - rows.start, len(selected)), source.dtype)
+        width = source.array.chunks[1]
+        block_of = selected // width
+        for block in np.unique(block_of):
+            wanted = np.flatnonzero(block_of == block)
+            left = int(block) * width
+            values = self._blocks.read((rows, slice(left, min(left + width, source.shape[1]))))
+            gathered[:, wanted] = values[:, selected[wanted] - left]
+        return gathered

@@ -1,0 +1,86 @@
+"""A column of labels beside a Zarr matrix, read a slice at a time and chunked as it likes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import zarr
+from numpy.typing import NDArray
+
+from streamcenters.errors import LabelError
+
+# Labels up to this size are read once; longer columns are read along with the rows.
+_READ_AT_ONCE = 32 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class LabelColumn:
+    """Labels of rows: an array, or a Zarr array that is sliced when needed.
+
+    With `class_names` the stored numbers are codes into the names.
+    """
+
+    stored: Any
+    class_names: NDArray[Any] | None
+    name: str
+
+    def rows(self, start: int, stop: int, weights: NDArray[np.float64] | None) -> NDArray[Any]:
+        """Return the labels of the rows from start to stop; a row of weight 0 needs none."""
+        column = np.asarray(self.stored[start:stop])
+        if column.dtype.kind == "T":
+            column = column.astype(str)
+        if self.class_names is None:
+            return column
+        bad = (column < 0) | (column >= len(self.class_names))
+        if weights is not None:
+            bad &= weights[start:stop] > 0.0
+        if bad.any():
+            row = int(bad.argmax())
+            code = int(column[row])
+            why = (
+                "no label (code -1)"
+                if code == -1
+                else f"the code {code}, but there are {len(self.class_names)} names"
+            )
+            raise LabelError(
+                f"row {start + row} of {self.name} has {why}; label the row or leave it out (weight 0)"
+            )
+        return self.class_names.take(column, mode="clip")
+
+
+def open_label_column(stored: Any, class_names: Any, n_rows: int, name: str) -> LabelColumn:
+    """Return a label column over an array, a Zarr array, or AnnData's categorical group."""
+    if isinstance(stored, zarr.Group):
+        class_names, stored = _categorical(stored, name)
+    if not isinstance(stored, zarr.Array):
+        stored = np.asarray(stored)
+    if stored.ndim != 1:
+        raise LabelError(f"{name} has shape {stored.shape}; pass one label per row")
+    if stored.shape[0] != n_rows:
+        raise LabelError(f"X has {n_rows} rows, {name} has {stored.shape[0]} labels; give one label per row")
+    # dtype.itemsize of variable-length text is that of a pointer, near enough for this choice
+    if isinstance(stored, zarr.Array) and stored.shape[0] * stored.dtype.itemsize <= _READ_AT_ONCE:
+        stored = stored[:]
+    return LabelColumn(stored, _as_names(class_names, stored.dtype), name)
+
+
+def _as_names(class_names: Sequence[Any] | NDArray[Any] | None, dtype: np.dtype[Any]) -> NDArray[Any] | None:
+    # names apply to integer codes only: text labels are labels already
+    if class_names is None or dtype.kind not in "iu":
+        return None
+    names = np.asarray(class_names)
+    return names.astype(str) if names.dtype.kind in "TO" else names
+
+
+def _categorical(group: zarr.Group, name: str) -> tuple[Any, zarr.Array[Any]]:
+    if group.attrs.get("encoding-type") != "categorical":
+        raise LabelError(
+            f"{name} is a Zarr group, not an array or a categorical column; name the labels themselves"
+        )
+    categories, codes = group["categories"], group["codes"]
+    if not isinstance(categories, zarr.Array) or not isinstance(codes, zarr.Array):
+        raise LabelError(f"{name} is a categorical column without arrays 'codes' and 'categories'")
+    return categories[:], codes

@@ -1,0 +1,142 @@
+"""Zarr stores: arrays, groups with X and y, and AnnData's CSR groups; Zarr v2 and v3."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import zarr
+from numpy.typing import NDArray
+
+from streamcenters.chunks import ChunkSource, ReadSettings
+from streamcenters.errors import SourceError
+from streamcenters.sources.in_memory import as_weights
+from streamcenters.sources.zarr_csr_source import ZarrCsrSource, csr_shape
+from streamcenters.sources.zarr_dense_source import ZarrDenseSource
+from streamcenters.sources.zarr_labels import LabelColumn, open_label_column
+
+_ROW_SPARSE = ("csr_matrix", "csr_array")
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """An opened store: the matrix, the group around it (None for a bare array), and what to call it."""
+
+    matrix: zarr.Array[Any] | zarr.Group
+    group: zarr.Group | None
+    name: str
+
+
+def open_zarr(
+    X: Any, y: Any, labels: str | None, sample_weight: Any, settings: ReadSettings, missing_chunks: str
+) -> ChunkSource:
+    """Return a source over a Zarr array, a group, or the store at a path."""
+    opened = _open_matrix(X)
+    n_rows = _matrix_shape(opened)[0]
+    column = _open_labels(opened, y, labels, n_rows)
+    weights = as_weights(sample_weight, n_rows)
+    names = _feature_names(opened)
+    if isinstance(opened.matrix, zarr.Array):
+        return ZarrDenseSource.open(
+            opened.matrix, column, weights, names, settings, opened.name, missing_chunks
+        )
+    return ZarrCsrSource.open(opened.matrix, column, weights, names, settings, opened.name, missing_chunks)
+
+
+def _open_matrix(X: Any) -> _Opened:
+    node = _open_node(X) if isinstance(X, str | os.PathLike) else X
+    name = str(X) if isinstance(X, str | os.PathLike) else _node_name(node)
+    if isinstance(node, zarr.Array):
+        return _Opened(_checked_array(node, name), None, name)
+    if not isinstance(node, zarr.Group):
+        raise SourceError(f"{name} is {type(X).__name__}, not a Zarr array or group")
+    if _is_csr(node):
+        return _Opened(node, None, name)
+    if "X" not in node:
+        members = ", ".join(sorted(node.keys())) or "nothing"
+        raise SourceError(
+            f"the Zarr group {name} holds {members} but no X; pass the array itself, or name it X"
+        )
+    matrix = node["X"]
+    if isinstance(matrix, zarr.Group) and not _is_csr(matrix):
+        kind = matrix.attrs.get("encoding-type", "a group of unknown kind")
+        raise SourceError(f"X in {name} is {kind}; a dense array or a CSR group (AnnData layout) is needed")
+    if isinstance(matrix, zarr.Array):
+        matrix = _checked_array(matrix, name)
+    return _Opened(matrix, node, name)
+
+
+def _open_node(path: str | os.PathLike[str]) -> zarr.Array[Any] | zarr.Group:
+    try:
+        return zarr.open(path, mode="r")
+    except (FileNotFoundError, KeyError, ValueError, OSError) as error:
+        raise SourceError(
+            f"no Zarr store can be opened at {os.fspath(path)!r} ({_first_line(error)}); check the path"
+        ) from error
+
+
+def _checked_array(array: zarr.Array[Any], name: str) -> zarr.Array[Any]:
+    if array.ndim != 2:
+        raise SourceError(f"X in {name} has shape {array.shape}; rows and features make two dimensions")
+    if array.dtype.kind not in "biuf":
+        raise SourceError(f"X in {name} has values of type {array.dtype}; numbers are needed")
+    return array
+
+
+def _is_csr(group: zarr.Group) -> bool:
+    return group.attrs.get("encoding-type") in _ROW_SPARSE
+
+
+def _matrix_shape(opened: _Opened) -> tuple[int, int]:
+    if isinstance(opened.matrix, zarr.Array):
+        n_rows, n_features = opened.matrix.shape
+        return n_rows, n_features
+    return csr_shape(opened.matrix)
+
+
+def _open_labels(opened: _Opened, y: Any, labels: str | None, n_rows: int) -> LabelColumn | None:
+    if y is not None:
+        return open_label_column(y, None, n_rows, "y")
+    if labels is None and (opened.group is None or "y" not in opened.group):
+        return None
+    path = labels or "y"
+    if opened.group is None or path not in opened.group:
+        raise SourceError(f"{opened.name} holds no labels at {path!r}; pass labels= with their path, or y")
+    return open_label_column(
+        opened.group[path], opened.group.attrs.get("class_names"), n_rows, f"{path} in {opened.name}"
+    )
+
+
+def _feature_names(opened: _Opened) -> NDArray[np.object_] | None:
+    n_features = _matrix_shape(opened)[1]
+    holders = [opened.matrix] if opened.group is None else [opened.group, opened.matrix]
+    for holder in holders:
+        names = holder.attrs.get("feature_names")
+        if names is not None:
+            return _checked_names(np.array(names, dtype=object), n_features, opened.name)
+    if opened.group is not None and "var" in opened.group:  # AnnData keeps the names in an index column
+        var: Any = opened.group["var"]
+        index = var.attrs.get("_index")
+        if isinstance(index, str) and index in var:
+            return _checked_names(
+                np.asarray(var[index][:]).astype(str).astype(object), n_features, opened.name
+            )
+    return None
+
+
+def _checked_names(names: NDArray[np.object_], n_features: int, place: str) -> NDArray[np.object_]:
+    if names.shape != (n_features,) or not all(isinstance(name, str) for name in names):
+        raise SourceError(
+            f"{place} has {n_features} features but {names.size} feature names; give one string for each"
+        )
+    return names
+
+
+def _node_name(node: Any) -> str:
+    return str(getattr(node, "store_path", None) or "the Zarr store")
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
