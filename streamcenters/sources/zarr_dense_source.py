@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 
 from streamcenters.chunks import Chunk, ChunkReader, ReadSettings, row_place
 from streamcenters.sources.zarr_labels import LabelColumn
+from streamcenters.sources.zarr_local_chunks import LocalChunks
 from streamcenters.sources.zarr_reading import BlockReader, report_missing_chunks, with_fast_codecs
 
-# Reads of several chunks decode straight into the buffer and keep it within the cache.
-_READ_BYTES = 8 * 2**20
-_MIN_UNITS = 2
+# Small chunks are read several at a time, to hide the cost of a call; larger reads would leave the cache.
+_READ_BYTES = 4 * 2**20
+# Through zarr, reads of two chunks and more decode without an extra copy.
+_MIN_UNITS_THROUGH_ZARR = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,7 @@ class ReadPlan:
 
 
 def plan_reads(
-    shape: tuple[int, int], unit: tuple[int, int], itemsize: int, settings: ReadSettings
+    shape: tuple[int, int], unit: tuple[int, int], itemsize: int, settings: ReadSettings, min_units: int = 1
 ) -> ReadPlan:
     """Return reads of whole units (chunks, or shards that fit) that respect the memory setting.
 
@@ -43,7 +45,7 @@ def plan_reads(
     unit_bytes = max(1, unit[0] * unit[1] * itemsize)
     n_threads = min(settings.n_threads, max(2, settings.memory // unit_bytes))
     per_thread = settings.memory // n_threads
-    n_units = max(1, min(per_thread, max(_READ_BYTES, _MIN_UNITS * unit_bytes)) // unit_bytes)
+    n_units = max(1, min(per_thread, max(_READ_BYTES, min_units * unit_bytes)) // unit_bytes)
     n_row_units = max(1, -(-shape[0] // unit[0]))
     rows = min(n_units, n_row_units) * unit[0]
     columns = max(1, n_units // n_row_units) * unit[1]
@@ -87,10 +89,13 @@ class ZarrDenseSource:
     ) -> ZarrDenseSource:
         """Plan the reads of an opened array."""
         n_rows, n_features = array.shape
-        plan = plan_reads((n_rows, n_features), _read_unit(array, settings), array.dtype.itemsize, settings)
+        min_units = _MIN_UNITS_THROUGH_ZARR if LocalChunks.of(array) is None else 1
+        unit = _read_unit(array, settings)
+        plan = plan_reads((n_rows, n_features), unit, array.dtype.itemsize, settings, min_units)
         settings = replace(settings, threads=plan.n_threads)
-        fast = with_fast_codecs(array)
-        return cls(fast, labels, weights, feature_names, settings, name, plan, missing_chunks)
+        return cls(
+            with_fast_codecs(array), labels, weights, feature_names, settings, name, plan, missing_chunks
+        )
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -14,6 +14,7 @@ from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 
 from streamcenters.errors import ChunkError, StreamcentersWarning
+from streamcenters.sources.zarr_local_chunks import LocalChunks
 
 
 def with_fast_codecs(array: zarr.Array[Any]) -> zarr.Array[Any]:
@@ -48,6 +49,7 @@ class BlockReader:
         self._array = array
         self._name = name
         self._buffer = np.empty(0, array.dtype)
+        self._local = LocalChunks.of(array)
 
     def read(self, selection: tuple[slice, ...]) -> NDArray[Any]:
         """Return the values of a selection of plain slices within the array."""
@@ -60,16 +62,24 @@ class BlockReader:
         return block
 
     def _read_into(self, selection: tuple[slice, ...], block: NDArray[Any]) -> None:
-        out = default_buffer_prototype().nd_buffer.from_numpy_array(block)
         try:
-            self._array.get_basic_selection(selection, out=out)
+            chunks = _chunk_selections(self._array, selection)
+            if self._local is not None and _covers(selection, chunks):
+                self._local.read_into(chunks, selection, block)
+            else:
+                out = default_buffer_prototype().nd_buffer.from_numpy_array(block)
+                self._array.get_basic_selection(selection, out=out)
         except Exception as error:  # codecs raise whatever they like
             raise self._chunk_error(selection, error) from error
 
     def _chunk_error(self, selection: tuple[slice, ...], error: Exception) -> ChunkError:
         for chunk in _chunk_selections(self._array, selection):
             try:
-                self._array[chunk]
+                alone = np.empty([part.stop - part.start for part in chunk], self._array.dtype)
+                if self._local is not None:
+                    self._local.read_into([chunk], chunk, alone)
+                else:
+                    self._array[chunk]
             except Exception as cause:
                 return _describe(self._name, _chunk_key(self._array, chunk), chunk, cause)
         return ChunkError(
@@ -89,6 +99,14 @@ def _chunk_selections(array: zarr.Array[Any], selection: tuple[slice, ...]) -> l
         tuple(slice(c, min(c + g, n)) for c, g, n in zip(corner, grid, array.shape, strict=True))
         for corner in corners
     ]
+
+
+def _covers(selection: tuple[slice, ...], chunks: list[tuple[slice, ...]]) -> bool:
+    """Whether the chunks that a selection touches hold nothing else."""
+    return all(
+        first.start == part.start and last.stop == part.stop
+        for part, first, last in zip(selection, chunks[0], chunks[-1], strict=True)
+    )
 
 
 def _chunk_key(array: zarr.Array[Any], chunk: tuple[slice, ...]) -> str:
