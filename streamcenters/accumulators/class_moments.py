@@ -69,6 +69,8 @@ class ClassMoments:
         self.missing_rows = np.zeros((n_classes, n_features), np.int64) if with_missing else None
         self.missing_weight = np.zeros((2, n_classes, n_features)) if with_missing else None
         self.is_decayed = False
+        # Only ever a promise for speed: True means that no low part of `sums` was written yet.
+        self._low_is_zero = True
 
     @property
     def n_features(self) -> int:
@@ -123,6 +125,7 @@ class ClassMoments:
         if chunk.is_sparse:
             self._add_sparse(chunk, codes, sign)
         else:
+            self._low_is_zero = False
             self._add_dense(chunk, codes, sign)
         if sign < 0:
             self._reset_empty_classes()
@@ -168,13 +171,15 @@ class ClassMoments:
         parts = (data, values.indices, values.indptr, codes)
         if chunk.column_start:
             parts = (data, values.indices + chunk.column_start, values.indptr, codes)
+        if chunk.weights is None and sign > 0 and self.squares is None and self.missing_rows is None:
+            self._low_is_zero = add_sparse(*parts, self._low_is_zero, self.sums)
+            return
+        self._low_is_zero = False
         if self.missing_rows is not None and data.dtype.kind == "f":
             add_sparse_observed(
                 *parts, _signed_weights(chunk, sign), sign,
                 self.sums, self.squares, self.missing_rows, self.missing_weight,
             )  # fmt: skip
-        elif chunk.weights is None and sign > 0 and self.squares is None:
-            add_sparse(*parts, self.sums)
         else:
             add_sparse_weighted(*parts, _signed_weights(chunk, sign), self.sums, self.squares)
 
@@ -240,9 +245,9 @@ class ClassMoments:
             )
         if sign < 0:
             self.check_forgettable(other, place)
+        self._refuse_overflow(other, sign, place)
         self.add_classes(other.classes)
         at = encode_labels(other.classes, self.classes)
-        self._refuse_overflow(other, at, sign, place)
         self.class_rows[at] += sign * other.class_rows
         for mine, theirs in self._pair_arrays(other):
             for source, target in enumerate(at):
@@ -250,6 +255,7 @@ class ClassMoments:
         if self.missing_rows is not None and other.missing_rows is not None:
             self.missing_rows[at] += sign * other.missing_rows
         self.is_decayed |= other.is_decayed
+        self._low_is_zero &= other._low_is_zero
         if sign < 0:
             self._reset_empty_classes()
 
@@ -261,11 +267,12 @@ class ClassMoments:
             pairs.append((self.missing_weight, other.missing_weight))
         return pairs
 
-    def _refuse_overflow(self, other: ClassMoments, at: NDArray[np.intp], sign: int, place: str) -> None:
+    def _refuse_overflow(self, other: ClassMoments, sign: int, place: str) -> None:
         if _peak(self.sums[0]) + _peak(other.sums[0]) < 2 * _SAFE_MAGNITUDE:
             return
+        at = encode_labels(other.classes, self.classes)
         with np.errstate(over="ignore"):
-            totals = self.sums[0][at] + sign * other.sums[0]
+            totals = self.sums[0][at[at >= 0]] + sign * other.sums[0][at >= 0]
         if not np.isfinite(totals).all():
             feature = int(np.nonzero(~np.isfinite(totals))[1][0])
             raise InputError(
@@ -313,13 +320,18 @@ class ClassMoments:
             if array is not None:
                 scale_pairs(array.reshape(2, -1), factor)
         self.is_decayed = True
+        self._low_is_zero = False
 
     # -- plain arrays -----------------------------------------------------------------------------
 
     def observed_weight(self) -> NDArray[np.float64]:
-        """Return the weight of the observed values: float64 of shape (n_classes, n_features or 1)."""
-        weight: NDArray[np.float64] = self.class_weight[0][:, None]
-        return weight if self.missing_weight is None else weight - self.missing_weight[0]
+        """Return the weight of the observed values: pairs of shape (2, n_classes, n_features), read-only."""
+        weight = np.broadcast_to(self.class_weight[:, :, None], self.sums.shape)
+        if self.missing_weight is None:
+            return weight
+        observed = weight.copy()
+        add_pairs(observed.reshape(2, -1), self.missing_weight.reshape(2, -1), -1.0)
+        return observed
 
     def copy(self) -> ClassMoments:
         """Return an independent copy."""
@@ -364,6 +376,7 @@ class ClassMoments:
                 )
             setattr(moments, name, array)
         moments.is_decayed = is_decayed
+        moments._low_is_zero = False
         return moments
 
     @staticmethod

@@ -51,12 +51,12 @@ class L2Centers(StreamingClassifier):
     --------
     >>> import numpy as np
     >>> import streamcenters as sc
-    >>> X = np.array([[0.0, 5.0, 1.0], [0.1, 5.0, 2.0], [1.0, 5.0, 1.5], [1.1, 5.0, 1.5]])
+    >>> X = np.array([[0.0, 5.0, 1.0], [0.1, 5.0, 2.0], [1.0, 5.0, 1.5], [1.1, 5.0, 1.6]])
     >>> model = sc.L2Centers(k=1).fit(X, ["a", "a", "b", "b"])
     >>> model.support_.tolist(), model.predict([[0.9, 0.0, 0.0]]).tolist()
     ([0], ['b'])
     >>> model.at(2).support_.tolist()
-    [0, 1]
+    [0, 2]
     """
 
     def __init__(

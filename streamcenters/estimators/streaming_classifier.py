@@ -89,7 +89,8 @@ class StreamingClassifier(ClassifierMixin, SelectorMixin, BaseEstimator):  # typ
         self._adopt_features(X, source)
         if source.shape[1] is not None:
             self._resolve_k(source.shape[1])
-        moments = self._fold(source, _NO_CLASSES, learns_classes=True, n_features=None)
+        plan = self._plan(_NO_CLASSES, learns_classes=True, with_squares=self._needs_squares())
+        moments = run_pass(source, plan)
         if moments is None or not moments.class_rows.sum():
             raise InputError(
                 f"{source.name} holds no rows, or all have weight zero; there is nothing to learn from"
@@ -134,14 +135,14 @@ class StreamingClassifier(ClassifierMixin, SelectorMixin, BaseEstimator):  # typ
         if alignment is None and self._learn_at_once(source, sign=1):
             return
         n_features = None if alignment is not None else self.n_features_in_
-        known = self._state.moments.classes
-        learned = self._fold(source, known, learns_classes=self.on_new_class == "add", n_features=n_features)
+        plan = self._plan(self.classes_, learns_classes=self.on_new_class == "add", n_features=n_features)
+        learned = run_pass(source, plan)
         if learned is not None:
             self._take_in(learned, alignment or self._align_learned(learned, source), source.name)
 
     def _start(self, X: Any, source: ChunkSource, classes: Labels) -> None:
         self._adopt_features(X, source)
-        learned = self._fold(source, classes, learns_classes=self.on_new_class == "add", n_features=None)
+        learned = run_pass(source, self._plan(classes, learns_classes=self.on_new_class == "add"))
         if learned is None:
             raise InputError(f"{source.name} holds no rows, so it does not even say which features there are")
         self._adopt_features(X, source, learned.n_features)
@@ -184,14 +185,15 @@ class StreamingClassifier(ClassifierMixin, SelectorMixin, BaseEstimator):  # typ
         return True
 
     def _take_in(self, learned: ClassMoments, alignment: FeatureAlignment | None, place: str) -> None:
-        moments = self._state.writable_moments()
+        """Merge what was learned into a copy, which then takes the place of the old state at once."""
+        moments = self._state.moments.copy()
+        if not self._needs_squares():
+            moments.squares = learned.squares = None
         if alignment is not None and not alignment.changes_nothing:
-            self._refuse_new_labels(learned.classes, place)
             learned.place_features(alignment.batch_positions, alignment.n_features)
-            moments = moments.copy()
             moments.place_features(alignment.model_positions, alignment.n_features)
         moments.merge(learned, place=place)
-        self._state.moments = moments
+        self._state = FittedState(moments)
         self.n_features_in_ = moments.n_features
         if alignment is not None and alignment.names is not None:
             self.feature_names_in_ = alignment.names
@@ -230,10 +232,13 @@ class StreamingClassifier(ClassifierMixin, SelectorMixin, BaseEstimator):  # typ
             )
         if self._learn_at_once(source, sign=-1):
             return
-        learned = self._fold(source, self.classes_, learns_classes=True, n_features=self.n_features_in_)
+        learned = run_pass(
+            source, self._plan(self.classes_, learns_classes=True, n_features=self.n_features_in_)
+        )
         if learned is not None:
-            self._state.moments.check_forgettable(learned, source.name)
-            self._state.writable_moments().merge(learned, sign=-1, place=source.name)
+            moments = self._state.moments.copy()
+            moments.merge(learned, sign=-1, place=source.name)
+            self._state = FittedState(moments)
 
     def merge(self, other: Self) -> Self:
         """Add what another model learned from other rows; the other is not changed.
@@ -270,11 +275,7 @@ class StreamingClassifier(ClassifierMixin, SelectorMixin, BaseEstimator):  # typ
                 type(self).__name__,
             )
             alignment = None
-        theirs = other._state.moments.copy()
-        if not self._needs_squares():
-            self._state.writable_moments().squares = None
-            theirs.squares = None
-        self._take_in(theirs, alignment, "the other model")
+        self._take_in(other._state.moments.copy(), alignment, "the other model")
 
     def decay(self, factor: float) -> Self:
         """Multiply the weight of everything learned so far by `factor`, in (0, 1]."""
@@ -502,26 +503,26 @@ class StreamingClassifier(ClassifierMixin, SelectorMixin, BaseEstimator):  # typ
         self._require_features_of(source)
         return None
 
-    def _plan(self, classes: Labels, *, learns_classes: bool, n_features: int | None = None) -> MomentsPass:
+    def _plan(
+        self,
+        classes: Labels,
+        *,
+        learns_classes: bool,
+        n_features: int | None = None,
+        with_squares: bool | None = None,
+    ) -> MomentsPass:
+        if with_squares is None:  # rows are added to what is there
+            with_squares = (
+                self._state.moments.squares is not None if self._is_fitted() else self._needs_squares()
+            )
         return MomentsPass(
             classes,
             learns_classes=learns_classes,
             learns_features=self.on_new_features == "add",
-            with_squares=self._keeps_squares(),
+            with_squares=with_squares,
             with_missing=self.missing == "ignore",
             n_features=n_features,
         )
-
-    def _keeps_squares(self) -> bool:
-        if self._is_fitted():
-            return self._state.moments.squares is not None
-        return self._needs_squares()
-
-    def _fold(
-        self, source: ChunkSource, classes: Labels, *, learns_classes: bool, n_features: int | None
-    ) -> ClassMoments | None:
-        plan = self._plan(classes, learns_classes=learns_classes, n_features=n_features)
-        return run_pass(source, plan)
 
     def _names(self) -> NDArray[np.object_] | None:
         return getattr(self, "feature_names_in_", None)

@@ -13,7 +13,7 @@ from streamcenters.accumulators.class_moments import ClassMoments
 from streamcenters.accumulators.dense_tiles import kernel_dtype, selected_tiles
 from streamcenters.errors import InputError, ParameterError
 from streamcenters.kernels.center_scores import add_dense_scores, add_sparse_scores
-from streamcenters.kernels.pairs import centered_squares, sum_pairs
+from streamcenters.kernels.pairs import centered_squares, divide_pairs, sum_pairs
 
 Floats = NDArray[np.float64]
 
@@ -68,8 +68,9 @@ def derive_center_statistics(moments: ClassMoments, scale: str | None) -> Center
 def class_means(moments: ClassMoments) -> Floats:
     """Return the class means, NaN where nothing was observed."""
     weight = moments.observed_weight()
-    with np.errstate(invalid="ignore", divide="ignore"):
-        means: Floats = moments.sums[0] / weight
+    means = np.empty(moments.sums.shape[1:])
+    for c in range(len(means)):
+        means[c] = divide_pairs(moments.sums[:, c], weight[:, c])
     if moments.missing_rows is not None:
         means[moments.missing_rows >= moments.class_rows[:, None]] = np.nan
     means[moments.class_rows == 0] = np.nan
@@ -114,10 +115,6 @@ def feature_scale(moments: ClassMoments, scale: str | None) -> Floats | None:
     return np.sqrt(variance)
 
 
-def _observed_weight(moments: ClassMoments) -> Floats:
-    return np.ascontiguousarray(np.broadcast_to(moments.observed_weight(), moments.sums.shape[1:]))
-
-
 def _squares(moments: ClassMoments) -> Floats:
     if moments.squares is None:
         raise InputError(
@@ -131,9 +128,10 @@ def _total_variance(moments: ClassMoments) -> Floats:
     total_sums, total_squares = np.zeros((2, moments.n_features)), np.zeros((2, moments.n_features))
     sum_pairs(moments.sums, total_sums)
     sum_pairs(squares, total_squares)
-    weight = _observed_weight(moments).sum(axis=0)
+    weight = np.zeros((2, moments.n_features))
+    sum_pairs(moments.observed_weight(), weight)
     spread = centered_squares(total_sums, total_squares, weight)
-    variance: Floats = np.divide(spread, weight, out=np.zeros_like(spread), where=weight > 0)
+    variance: Floats = np.divide(spread, weight[0], out=np.zeros_like(spread), where=weight[0] > 0)
     return variance
 
 
@@ -146,11 +144,11 @@ def _within_variance(moments: ClassMoments, total_variance: Floats) -> Floats:
             f"scale='within' needs more rows than classes: {n:g} rows (by weight) in {n_classes} classes; "
             "use scale='std'"
         )
-    weight = _observed_weight(moments)
+    weight = moments.observed_weight()
     spread = np.zeros(moments.n_features)
     for c in np.flatnonzero(moments.class_rows):
-        spread += centered_squares(moments.sums[:, c], squares[:, c], weight[c])
-    freedom = weight.sum(axis=0) - (weight > 0).sum(axis=0)
+        spread += centered_squares(moments.sums[:, c], squares[:, c], weight[:, c])
+    freedom = weight[0].sum(axis=0) - (weight[0] > 0).sum(axis=0)
     variance: Floats = np.divide(spread, freedom, out=np.zeros_like(spread), where=freedom > 0)
     floored: Floats = np.maximum(variance, _WITHIN_FLOOR * total_variance)
     return floored

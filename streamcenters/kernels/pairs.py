@@ -195,23 +195,39 @@ def sum_pairs(pairs: NDArray[np.float64], total: NDArray[np.float64]) -> None:
             total[0, i], total[1, i] = two_sum(hi, lo)
 
 
+@njit(inline="always")
+def _divide(hi: Float, lo: Float, weight_hi: Float, weight_lo: Float) -> tuple[Float, Float]:
+    # the remainder of the rounded quotient is exact up to its last term; dividing it corrects the quotient
+    quotient = hi / weight_hi
+    product, error = two_product(quotient, weight_hi)
+    remainder = ((hi - product) - error) + (lo - quotient * weight_lo)
+    return quotient, remainder / weight_hi
+
+
+@njit(nogil=True, cache=True)
+def divide_pairs(sums: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return sums / weights for pairs of shape (2, n), rounded once; NaN where the weight is not positive."""
+    result = np.full(sums.shape[1], np.nan)
+    for i in range(sums.shape[1]):
+        if weights[0, i] > 0.0:
+            quotient, correction = _divide(sums[0, i], sums[1, i], weights[0, i], weights[1, i])
+            result[i] = quotient + correction
+    return result
+
+
 @njit(nogil=True, cache=True)
 def centered_squares(
-    sums: NDArray[np.float64], squares: NDArray[np.float64], weight: NDArray[np.float64]
+    sums: NDArray[np.float64], squares: NDArray[np.float64], weights: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return sum of squares minus (sum)^2 / weight for pairs of shape (2, n).
 
     The difference of two numbers that agree in almost all their digits, so it is
-    taken on pairs and rounded once. Never negative; 0 where weight is 0.
+    taken on pairs and rounded once. Never negative; 0 where the weight is 0.
     """
     result = np.zeros(sums.shape[1])
     for i in range(sums.shape[1]):
-        if weight[i] > 0.0:
-            # mean = sum / weight to a pair: one Newton correction of the quotient
-            mean = sums[0, i] / weight[i]
-            product, error = two_product(mean, weight[i])
-            correction = ((sums[0, i] - product) - error + sums[1, i]) / weight[i]
-            # sum * mean, with sum = hi + lo and mean = mean + correction
+        if weights[0, i] > 0.0:
+            mean, correction = _divide(sums[0, i], sums[1, i], weights[0, i], weights[1, i])
             square, square_error = two_product(sums[0, i], mean)
             square_error += sums[0, i] * correction + sums[1, i] * mean
             hi, lo = add_pair(squares[0, i], squares[1, i], -square, -square_error)

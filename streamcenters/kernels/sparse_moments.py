@@ -15,12 +15,18 @@ Pairs = NDArray[np.float64]
 
 @njit(nogil=True, cache=True)
 def add_sparse(
-    data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], codes: NDArray[np.intp], sums: Pairs
-) -> None:
+    data: NDArray[Any],
+    indices: NDArray[Any],
+    indptr: NDArray[Any],
+    codes: NDArray[np.intp],
+    low_is_zero: bool,
+    sums: Pairs,
+) -> bool:
     """Add the stored values of a CSR block to `sums` of shape (2, n_classes, n_features).
 
-    Rows with a negative code do not count. The low part is written only when
-    it changes: for counts it never does, and its pages are never touched.
+    Rows with a negative code do not count. `low_is_zero` says that all low parts are zero; as
+    long as they stay so, which for counts is always, their memory is not touched. Returns
+    whether they still are.
     """
     for row in range(len(codes)):
         c = codes[row]
@@ -30,10 +36,12 @@ def add_sparse(
             for position in range(indptr[row], indptr[row + 1]):
                 j = indices[position]
                 high, low = add_value(hi[j], 0.0, data[position])
-                if low != 0.0:
-                    high, low = two_sum(high, lo[j] + low)
-                    lo[j] = low
-                hi[j] = high
+                if low_is_zero and low == 0.0:
+                    hi[j] = high
+                else:
+                    low_is_zero = False
+                    hi[j], lo[j] = two_sum(high, lo[j] + low)
+    return low_is_zero
 
 
 @njit(nogil=True, cache=True)

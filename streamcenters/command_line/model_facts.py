@@ -1,0 +1,117 @@
+"""What there is to say about a fitted model: classes, selected features, ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamcenters.command_line.findings import Grid
+
+# With more classes than this a table on the screen names the extremes instead of all centers.
+_MAX_CENTER_COLUMNS = 6
+_MAX_LISTED = 8
+
+
+def one_line(model: Any) -> str:
+    """Return an estimator and its parameters that are not the default, on one line."""
+    return " ".join(repr(model).split())
+
+
+def class_rows(model: Any) -> list[dict[str, Any]]:
+    """Return each class with the weight of its rows, for a JSON document."""
+    counts = zip(model.classes_.tolist(), model.class_count_.tolist(), strict=True)
+    return [{"class": label, "rows": int(n) if n == int(n) else n} for label, n in counts]
+
+
+def listed(items: Sequence[Any] | NDArray[Any]) -> str:
+    """Return the items on one line, cut where it gets long.
+
+    Examples
+    --------
+    >>> listed([1, 2, 3]), listed(range(100))
+    ('1, 2, 3', '0, 1, 2, 3, 4, 5, 6, 7, ... (100 in all)')
+    """
+    shown = ", ".join(str(item) for item in items[:_MAX_LISTED])
+    return shown if len(items) <= _MAX_LISTED else f"{shown}, ... ({len(items):,} in all)"
+
+
+def classes_on_a_line(classes: Sequence[dict[str, Any]]) -> str:
+    """Return classes with their rows on one line.
+
+    Examples
+    --------
+    >>> classes_on_a_line([{"class": "a", "rows": 1200}, {"class": "b", "rows": 7}])
+    'a (1,200), b (7)'
+    """
+    return listed([f"{entry['class']} ({entry['rows']:,})" for entry in classes])
+
+
+def ranked_features(model: Any, top: int) -> list[dict[str, Any]]:
+    """Return the best features with gain, name and class centers, for a JSON document."""
+    best: NDArray[np.intp] = model.ranking_[:top]
+    names = getattr(model, "feature_names_in_", None)
+    is_selected = model.get_support()
+    gains = model.gains_
+    centers = model.centers_[:, best] if hasattr(model, "centers_") else None
+    features = []
+    for rank, index in enumerate(best.tolist()):
+        feature = {
+            "rank": rank + 1,
+            "feature": index,
+            "name": None if names is None else names[index],
+            "gain": gains[index],
+            "selected": is_selected[index],
+        }
+        if centers is not None:
+            feature["centers"] = dict(zip(map(str, model.classes_.tolist()), centers[:, rank], strict=True))
+        features.append(feature)
+    return features
+
+
+def ranking_grid(features: Sequence[dict[str, Any]], title: str) -> Grid:
+    """Return ranked features as a table; names and centers only where there are any."""
+    has_names = any(feature["name"] is not None for feature in features)
+    labels = list(features[0].get("centers", {})) if features else []
+    heads = center_heads(labels)
+    columns = ("rank", "feature", *(("name",) if has_names else ()), "gain", "selected", *heads)
+    rows = tuple(
+        (
+            str(feature["rank"]),
+            str(feature["feature"]),
+            *((str(feature["name"]),) if has_names else ()),
+            f"{feature['gain']:.4g}",
+            "yes" if feature["selected"] else "no",
+            *_center_cells(feature.get("centers", {})),
+        )
+        for feature in features
+    )
+    return Grid(title, columns, rows, frozenset(columns) - {"name", "selected", *_EXTREMES})
+
+
+_EXTREMES = ("lowest center", "highest center")
+
+
+def center_heads(labels: Sequence[str]) -> tuple[str, ...]:
+    """Return the column heads of the class centers.
+
+    Examples
+    --------
+    >>> center_heads(["a", "b"])
+    ('center a', 'center b')
+    """
+    if len(labels) > _MAX_CENTER_COLUMNS:
+        return _EXTREMES
+    return tuple(f"center {label}" for label in labels)
+
+
+def _center_cells(centers: dict[str, float]) -> tuple[str, ...]:
+    if len(centers) <= _MAX_CENTER_COLUMNS:
+        return tuple(f"{center:.4g}" for center in centers.values())
+    known = {label: center for label, center in centers.items() if not np.isnan(center)}
+    if not known:
+        return ("", "")
+    ends = (min(known, key=lambda label: known[label]), max(known, key=lambda label: known[label]))
+    return tuple(f"{known[label]:.4g} ({label})" for label in ends)
