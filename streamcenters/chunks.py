@@ -123,15 +123,19 @@ class ReadSettings:
     progress: bool | Callable[[Any], None] | None = None
 
     def __post_init__(self) -> None:
-        if self.threads is not None and (isinstance(self.threads, bool) or self.threads < 1):
+        if self.threads is not None and not _is_positive_integer(self.threads):
             raise ParameterError(f"threads={self.threads!r} is not a positive number of threads")
-        if self.memory < 1:
+        if not _is_positive_integer(self.memory):
             raise ParameterError(f"memory={self.memory!r} is not a positive number of bytes")
 
     @property
     def n_threads(self) -> int:
         """Number of threads to use."""
         return self.threads or min(8, len(os.sched_getaffinity(0)))
+
+
+def _is_positive_integer(value: object) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value > 0)
 
 
 class ChunkReader(Protocol):

@@ -90,6 +90,9 @@ def encode_labels(labels: Labels, classes: Labels) -> NDArray[np.intp]:
     """
     if len(classes) == 0 or len(labels) == 0:
         return np.full(len(labels), UNKNOWN, dtype=np.intp)
+    if labels.dtype.kind == "O":
+        code_of = {label: code for code, label in enumerate(classes.tolist())}
+        return np.fromiter((code_of.get(label, UNKNOWN) for label in labels), np.intp, len(labels))
     if not _comparable(labels, classes):
         return np.full(len(labels), UNKNOWN, dtype=np.intp)
     if labels.dtype.kind in "iu" and classes.dtype.kind in "iu":

@@ -63,9 +63,11 @@ def write_group(path, X, y, chunks, *, label_chunks=None, zarr_format=3, attribu
     config = {"write_empty_chunks": True}
     group.create_array("X", shape=X.shape, chunks=chunks, dtype=X.dtype, config=config, **options)[...] = X
     y = np.asarray(y)
-    group.create_array("y", shape=y.shape, chunks=(label_chunks or len(y),), dtype=y.dtype, config=config)[
-        ...
-    ] = y
+    dtype = "string" if y.dtype.kind == "U" else y.dtype
+    labels = group.create_array(
+        "y", shape=y.shape, chunks=(label_chunks or len(y),), dtype=dtype, config=config
+    )
+    labels[...] = y
     return str(path)
 
 

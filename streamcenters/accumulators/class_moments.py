@@ -100,15 +100,11 @@ class ClassMoments:
         A False means that the values are so large that a sum might overflow: fold such a chunk
         into an empty accumulator and merge that.
         """
-        if chunk.values.dtype.kind != "f":
-            return True
-        stored = chunk.values.data if chunk.is_sparse else chunk.values
-        with np.errstate(invalid="ignore"):
-            peak = float(max(abs(stored.max(initial=0)), abs(stored.min(initial=0))))
+        peak = _peak_of_values(chunk)
         if not np.isfinite(peak):
             self._refuse_not_finite(chunk, codes)
         heaviest = 1.0 if chunk.weights is None else float(chunk.weights.max(initial=1.0))
-        return peak * max(1, chunk.n_rows) * heaviest < _SAFE_MAGNITUDE
+        return max(peak, 1.0) * max(1, chunk.n_rows) * heaviest < _SAFE_MAGNITUDE
 
     def update(self, chunk: Chunk, codes: NDArray[np.intp], *, sign: int = 1) -> None:
         """Add the rows of a chunk; `codes` are their rows in `classes`, negative ones do not count.
@@ -120,13 +116,13 @@ class ClassMoments:
                 f"{chunk.place} has {chunk.column_span.stop} features, the statistics have {self.n_features}; "
                 "were columns added? pass on_new_features='add' to allow it"
             )
-        if chunk.holds_whole_rows_start:
-            self._count_rows(codes, chunk.weights, sign)
         if chunk.is_sparse:
             self._add_sparse(chunk, codes, sign)
         else:
             self._low_is_zero = False
             self._add_dense(chunk, codes, sign)
+        if chunk.holds_whole_rows_start:
+            self._count_rows(codes, chunk.weights, sign)
         if sign < 0:
             self._reset_empty_classes()
 
@@ -268,6 +264,10 @@ class ClassMoments:
         return pairs
 
     def _refuse_overflow(self, other: ClassMoments, sign: int, place: str) -> None:
+        if _peak(self.class_weight[0]) + _peak(other.class_weight[0]) > 2 * _SAFE_MAGNITUDE:
+            raise InputError(
+                f"{place}: the weights add up to more than float64 holds; divide them by a constant"
+            )
         if _peak(self.sums[0]) + _peak(other.sums[0]) < 2 * _SAFE_MAGNITUDE:
             return
         at = encode_labels(other.classes, self.classes)
@@ -375,6 +375,8 @@ class ClassMoments:
                     f"{name} is {array.dtype} of shape {array.shape}, expected {np.dtype(dtype)} {shape}"
                 )
             setattr(moments, name, array)
+        if (moments.missing_rows is None) != (moments.missing_weight is None):
+            raise InputError("missing_rows and missing_weight belong together, but only one of them is there")
         moments.is_decayed = is_decayed
         moments._low_is_zero = False
         return moments
@@ -396,6 +398,10 @@ class ClassMoments:
         For accumulators that are thrown away on an error: it costs one look at the sums instead of
         one at every value.
         """
+        if not np.isfinite(self.class_weight[0]).all():
+            raise InputError(
+                f"{chunk.place}: the weights add up to more than float64 holds; divide them by a constant"
+            )
         if np.isfinite(self.sums[0, :, chunk.column_span]).all():
             return
         self._refuse_not_finite(chunk, codes)
@@ -454,6 +460,16 @@ def _spread(array: NDArray[Any], positions: NDArray[np.intp], length: int, *, ax
     index[axis] = positions
     spread[tuple(index)] = array
     return spread
+
+
+def _peak_of_values(chunk: Chunk) -> float:
+    stored = chunk.values.data if chunk.is_sparse else chunk.values
+    if stored.dtype.kind == "b":
+        return 1.0
+    if stored.dtype.kind in "iu":
+        return float(np.iinfo(stored.dtype).max)
+    with np.errstate(invalid="ignore"):
+        return float(max(abs(stored.max(initial=0)), abs(stored.min(initial=0))))
 
 
 def _peak(array: NDArray[np.float64]) -> float:

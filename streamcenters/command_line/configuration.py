@@ -87,13 +87,18 @@ def read_tables(path: str) -> Tables:
     """
     if os.path.isdir(path):
         raise CommandError(f"{path} is a folder, not a TOML file; pass a store with --data")
+    with open(path, "rb") as file:
+        content = file.read()
     try:
-        with open(path, "rb") as file:
-            tables = tomllib.load(file)
-    except tomllib.TOMLDecodeError as error:
-        raise CommandError(f"{path} is not valid TOML: {error}") from error
+        text = content.decode("utf-8")
+        tables = tomllib.loads(text)
     except UnicodeDecodeError as error:
         raise CommandError(f"{path} is not a TOML file: it is not UTF-8 text") from error
+    except tomllib.TOMLDecodeError as error:
+        # tomllib gives line and column, except at the end
+        end = f"at line {len(text.splitlines())}, the end of the file"
+        reason = str(error).replace("at end of document", end)
+        raise CommandError(f"{path} is not valid TOML: {reason}") from error
     return {name: _checked_table(name, table, path) for name, table in tables.items()}
 
 

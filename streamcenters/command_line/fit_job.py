@@ -73,10 +73,11 @@ def run_fit(tables: Tables, screen: Screen) -> Findings:
     require_writable(model_path, "the model")
     if planted is not None:
         _compile_kernels(estimator)
+    held_out_source = open_held_out(tables, screen)  # now: a wrong path shows before the long pass
     learned = learn(tables, estimator, path, screen)
     with writing(model_path, "the model"):
         save(learned.model, model_path)
-    held_out = score_held_out(tables, learned.model, screen)
+    held_out = score_held_out(learned.model, held_out_source)
     if planted is None:
         return describe_fit(learned, model_path, held_out)
     return describe_fit(learned, model_path, held_out, compare(learned.model, planted.settings), planted.note)
@@ -111,14 +112,19 @@ def learn(tables: Tables, estimator: Any, path: str, screen: Screen) -> Learned:
     return Learned(model, source, meter, memory)
 
 
-def score_held_out(tables: Tables, model: Any, screen: Screen) -> HeldOut | None:
-    """Return the accuracy on the store of [held_out], None without one."""
+def open_held_out(tables: Tables, screen: Screen) -> ChunkSource | None:
+    """Return the source of [held_out], None without one."""
     path = tables.get("held_out", {}).get("path")
     if path is None:
         return None
-    meter = PassMeter(screen.observer())
-    accuracy = model.score(open_data(tables, path, held_out_labels(tables), meter))
-    return HeldOut(path, meter.n_rows, accuracy)
+    return open_data(tables, path, held_out_labels(tables), PassMeter(screen.observer()))
+
+
+def score_held_out(model: Any, source: ChunkSource | None) -> HeldOut | None:
+    """Return the accuracy on a held-out source, None without one."""
+    if source is None:
+        return None
+    return HeldOut(source.name, source.shape[0] or 0, model.score(source))
 
 
 def describe_fit(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamcenters.errors import ParameterError, StreamcentersWarning
+from streamcenters.errors import InputError, ParameterError, StreamcentersWarning
 from streamcenters.estimators.streaming_classifier import StreamingClassifier
 from streamcenters.gains.center_models import (
     CenterModel,
@@ -112,7 +112,13 @@ class L2Centers(StreamingClassifier):
         )
 
     def _derive_gains(self) -> NDArray[np.float64]:
-        return self._statistics().gains
+        gains = self._statistics().gains
+        if not np.isfinite(gains).all():
+            feature = int(np.flatnonzero(~np.isfinite(gains))[0])
+            raise InputError(
+                f"the gain of feature {feature} overflows float64; divide that feature by a constant first"
+            )
+        return gains
 
     def _select(self, k: int) -> NDArray[np.intp]:
         n_useful = int(np.count_nonzero(self._derive_gains() > 0.0)) if self.k is not None else k

@@ -26,6 +26,7 @@ from streamcenters.gains.decisions import Decision, RowScorer
 from streamcenters.gains.ranking import rank_features, resolve_k, top_features
 from streamcenters.labels import Labels, as_label_array, distinct_labels, encode_labels
 from streamcenters.passes import run_pass
+from streamcenters.passes.interrupts import deferred_interrupt
 from streamcenters.passes.moments_pass import MomentsPass
 from streamcenters.passes.prediction_pass import apply_rows, count_confusion
 from streamcenters.sources import is_streamed, open_source
@@ -180,8 +181,9 @@ class StreamingClassifier(ClassifierMixin, SelectorMixin, BaseEstimator):  # typ
         if sign < 0:
             moments.check_forgettable(_row_counts(plan, chunk), source.name)
         moments = self._state.writable_moments()
-        moments.add_classes(new_classes)
-        moments.update(chunk, plan.admit_labels(moments, chunk), sign=sign)
+        with deferred_interrupt():
+            moments.add_classes(new_classes)
+            moments.update(chunk, plan.admit_labels(moments, chunk), sign=sign)
         return True
 
     def _take_in(self, learned: ClassMoments, alignment: FeatureAlignment | None, place: str) -> None:

@@ -83,10 +83,11 @@ def _shared_and_gains(present: Floats) -> tuple[Floats, Floats]:
         return np.full(n_features, np.nan), np.zeros(n_features)
     shared = present.sum(axis=0) / len(present)
     gains = np.zeros(n_features)
-    for mean in present:  # class by class: no temporary of the size of all of them
-        deviation = mean - shared
-        deviation *= deviation
-        gains += deviation
+    with np.errstate(over="ignore"):  # an overflowed gain is refused where gains are asked for
+        for mean in present:  # class by class: no temporary of the size of all of them
+            deviation = mean - shared
+            deviation *= deviation
+            gains += deviation
     incomplete = np.isnan(shared)
     if incomplete.any():
         # never observed in some class: tied, its shared center is the mean over the others

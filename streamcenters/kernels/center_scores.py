@@ -1,6 +1,6 @@
 """Scores of rows against l2 centers, in time proportional to the selected features.
 
-The score of class c is the sum over selected features of a_c (2 z - a_c), with
+The score of class c is the sum over selected features of 2 a_c (z - a_c / 2), with
 z = (x - shared) / sigma and a_c = (center_c - shared) / sigma. It is minus the squared
 distance to center c, less the part that all classes share. A missing value adds nothing.
 """
@@ -50,7 +50,7 @@ def add_dense_scores(
         not_finite = 0.0  # becomes NaN with the first value that is not finite
         for i in range(n_selected):
             not_finite += 0.0 * row_values[i]
-            z[i] = 2.0 * ((row_values[i] - shared[i]) * inverse_scale[i])
+            z[i] = (row_values[i] - shared[i]) * inverse_scale[i]
         if not_finite != not_finite and bad_row < 0 and _is_bad(row_values[:n_selected], allow_missing):
             bad_row = row
         for c in range(n_classes):
@@ -59,12 +59,12 @@ def add_dense_scores(
                 for block in range(0, n_padded, 8):
                     for lane in range(8):
                         a = padded[c, block + lane]
-                        lanes[lane] += a * (z[block + lane] - a)
+                        lanes[lane] += 2.0 * a * (z[block + lane] - 0.5 * a)
             else:
                 for i in range(n_selected):
                     if row_values[i] == row_values[i]:
                         a = padded[c, i]
-                        lanes[i & 7] += a * (z[i] - a)
+                        lanes[i & 7] += 2.0 * a * (z[i] - 0.5 * a)
             scores[row, c] += ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + (
                 (lanes[1] + lanes[5]) + (lanes[3] + lanes[7])
             )
@@ -101,7 +101,7 @@ def add_sparse_scores(
     for c in range(n_classes):
         for i in range(len(shared)):
             a = offsets[c, i]
-            scores_of_zero[c] += a * (-2.0 * shared[i] * inverse_scale[i] - a)
+            scores_of_zero[c] += 2.0 * a * (-shared[i] * inverse_scale[i] - 0.5 * a)
     bad_row = -1
     for row in range(len(indptr) - 1):
         for c in range(n_classes):
@@ -115,7 +115,7 @@ def add_sparse_scores(
                 for c in range(n_classes):
                     a = offsets[c, i]
                     if x != x:
-                        scores[row, c] -= a * (-2.0 * shared[i] * inverse_scale[i] - a)
+                        scores[row, c] -= 2.0 * a * (-shared[i] * inverse_scale[i] - 0.5 * a)
                     else:
-                        scores[row, c] += a * (2.0 * x * inverse_scale[i])
+                        scores[row, c] += 2.0 * a * (x * inverse_scale[i])
     return bad_row

@@ -112,6 +112,8 @@ def apply_rows(
             f"{source.name} passes by once, so its rows would be gone after predicting them; "
             "predict batch by batch, or save the data as a Zarr store"
         )
+    if hasattr(source, "without_labels"):
+        source = source.without_labels()
     narrowed, columns = select_columns(source, support)
     plan = ApplyPass(function, columns, (n_rows, *width), np.dtype(dtype))
     results = run_pass(narrowed, plan)

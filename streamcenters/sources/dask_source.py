@@ -179,7 +179,7 @@ def as_chunk(
     return Chunk(
         values,
         None if labels is None else np.asarray(labels),
-        as_weights(weights, values.shape[0]),
+        as_weights(weights, values.shape[0], f"block {number} of the dask array"),
         place=f"block {number} of the dask array",
         column_start=column_start,
         n_features=n_features,

@@ -67,7 +67,7 @@ def frame_feature_names(X: Any) -> NDArray[np.object_] | None:
     return np.array(names, dtype=object) if all(isinstance(name, str) for name in names) else None
 
 
-def as_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64] | None:
+def as_weights(sample_weight: Any, n_rows: int, place: str = "X") -> NDArray[np.float64] | None:
     """Return row weights as float64, or refuse what is not a weight.
 
     Examples
@@ -89,7 +89,9 @@ def as_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64] | None:
     bad = ~(np.isfinite(weights) & (weights >= 0.0))
     if bad.any():
         row = int(bad.argmax())
-        raise InputError(f"sample_weight of row {row} is {weights[row]}; weights are finite and not negative")
+        raise InputError(
+            f"sample_weight of row {row} of {place} is {weights[row]}; weights are finite and not negative"
+        )
     return weights
 
 

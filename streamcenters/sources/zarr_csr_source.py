@@ -13,8 +13,10 @@ from scipy import sparse
 
 from streamcenters.chunks import Chunk, ChunkReader, ReadSettings, row_place
 from streamcenters.errors import ChunkError, SourceError
+from streamcenters.sources.zarr_chunk_grid import whole
 from streamcenters.sources.zarr_labels import LabelColumn
-from streamcenters.sources.zarr_reading import BlockReader, report_missing_chunks, with_fast_codecs
+from streamcenters.sources.zarr_missing_chunks import report_missing_chunks
+from streamcenters.sources.zarr_reading import BlockReader, read_slice, with_fast_codecs
 
 _READ_BYTES = 16 * 2**20
 
@@ -53,7 +55,8 @@ class ZarrCsrSource:
         """Check the group and plan its reads."""
         data, indices, indptr = _members(group, name)
         n_rows, n_features = csr_shape(group)
-        pointer = np.asarray(indptr[:]).astype(np.int64)
+        report_missing_chunks(indptr, f"{name}/indptr", missing_chunks)
+        pointer = read_slice(indptr, whole(indptr), f"{name}/indptr").astype(np.int64)
         _check_pointer(pointer, n_rows, data.shape[0], indices.shape[0], name)
         entry_bytes = data.dtype.itemsize + indices.dtype.itemsize
         chunk_bytes = max(1, data.chunks[0] * entry_bytes)
@@ -87,6 +90,10 @@ class ZarrCsrSource:
     def n_chunks(self) -> int:
         """Number of reads."""
         return len(self.row_starts) - 1
+
+    def without_labels(self) -> ZarrCsrSource:
+        """Return the source without its labels, which a prediction must not need."""
+        return replace(self, labels=None)
 
     def announce(self) -> None:
         """Say, once per pass, which chunks are missing."""

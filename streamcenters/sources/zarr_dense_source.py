@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from streamcenters.chunks import Chunk, ChunkReader, ReadSettings, row_place
 from streamcenters.sources.zarr_labels import LabelColumn
 from streamcenters.sources.zarr_local_chunks import LocalChunks
-from streamcenters.sources.zarr_reading import BlockReader, report_missing_chunks, with_fast_codecs
+from streamcenters.sources.zarr_missing_chunks import report_missing_chunks
+from streamcenters.sources.zarr_reading import BlockReader, with_fast_codecs
 
 # Small chunks are read several at a time, to hide the cost of a call; larger reads would leave the cache.
 _READ_BYTES = 4 * 2**20
@@ -126,6 +127,10 @@ class ZarrDenseSource:
     def columns(self, selected: NDArray[np.intp]) -> ZarrDenseSource:
         """Return the source of these columns alone: only the chunks that hold them are read."""
         return replace(self, selected=selected)
+
+    def without_labels(self) -> ZarrDenseSource:
+        """Return the source without its labels, which a prediction must not need."""
+        return replace(self, labels=None)
 
     def announce(self) -> None:
         """Say, once per pass, which chunks are missing."""

@@ -11,6 +11,9 @@ import zarr
 from numpy.typing import NDArray
 
 from streamcenters.errors import LabelError
+from streamcenters.sources.zarr_chunk_grid import whole
+from streamcenters.sources.zarr_missing_chunks import report_missing_chunks
+from streamcenters.sources.zarr_reading import read_slice
 
 # Labels up to this size are read once; longer columns are read along with the rows.
 _READ_AT_ONCE = 32 * 2**20
@@ -29,7 +32,9 @@ class LabelColumn:
 
     def rows(self, start: int, stop: int, weights: NDArray[np.float64] | None) -> NDArray[Any]:
         """Return the labels of the rows from start to stop; a row of weight 0 needs none."""
-        column = np.asarray(self.stored[start:stop])
+        rows = (slice(start, stop),)
+        is_array = isinstance(self.stored, np.ndarray)
+        column = self.stored[start:stop] if is_array else read_slice(self.stored, rows, self.name)
         if column.dtype.kind == "T":
             column = column.astype(str)
         if self.class_names is None:
@@ -51,7 +56,9 @@ class LabelColumn:
         return self.class_names.take(column, mode="clip")
 
 
-def open_label_column(stored: Any, class_names: Any, n_rows: int, name: str) -> LabelColumn:
+def open_label_column(
+    stored: Any, class_names: Any, n_rows: int, name: str, missing_chunks: str
+) -> LabelColumn:
     """Return a label column over an array, a Zarr array, or AnnData's categorical group."""
     if isinstance(stored, zarr.Group):
         class_names, stored = _categorical(stored, name)
@@ -61,9 +68,11 @@ def open_label_column(stored: Any, class_names: Any, n_rows: int, name: str) -> 
         raise LabelError(f"{name} has shape {stored.shape}; pass one label per row")
     if stored.shape[0] != n_rows:
         raise LabelError(f"X has {n_rows} rows, {name} has {stored.shape[0]} labels; give one label per row")
-    # dtype.itemsize of variable-length text is that of a pointer, near enough for this choice
-    if isinstance(stored, zarr.Array) and stored.shape[0] * stored.dtype.itemsize <= _READ_AT_ONCE:
-        stored = stored[:]
+    if isinstance(stored, zarr.Array):
+        report_missing_chunks(stored, name, missing_chunks)
+        # dtype.itemsize of variable-length text is that of a pointer, near enough for this choice
+        if stored.shape[0] * stored.dtype.itemsize <= _READ_AT_ONCE:
+            stored = read_slice(stored, whole(stored), name)
     return LabelColumn(stored, _as_names(class_names, stored.dtype), name)
 
 
@@ -83,4 +92,4 @@ def _categorical(group: zarr.Group, name: str) -> tuple[Any, zarr.Array[Any]]:
     categories, codes = group["categories"], group["codes"]
     if not isinstance(categories, zarr.Array) or not isinstance(codes, zarr.Array):
         raise LabelError(f"{name} is a categorical column without arrays 'codes' and 'categories'")
-    return categories[:], codes
+    return read_slice(categories, whole(categories), name), codes

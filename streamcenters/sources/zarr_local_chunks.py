@@ -1,7 +1,7 @@
 """Whole chunks of plain local stores, decoded straight into the reader's buffer.
 
 zarr reads through an event loop and fresh memory; for a chunk file that is one frame of blosc,
-zstd, gzip or nothing, one open, one read and one decode into memory that is already
+zstd or nothing, one open, one read and one decode into memory that is already
 there take half the time. Everything else (shards, filters, remote stores) goes through zarr.
 Both ways give the same bits, and damaged frames are refused by both.
 """
@@ -15,13 +15,17 @@ import numcodecs
 import numpy as np
 import zarr
 from numpy.typing import NDArray
-from zarr.codecs import BloscCodec, BytesCodec, GzipCodec, ZstdCodec
+from zarr.codecs import BloscCodec, BytesCodec, ZstdCodec
 from zarr.storage import LocalStore
 
 from streamcenters.errors import ChunkError
 
 _BLOSC_HEADER = 16
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+
+
+class NeedsZarr(Exception):  # noqa: N818
+    """A chunk is stored in a way that only zarr reads."""
 
 
 class LocalChunks:
@@ -59,7 +63,7 @@ class LocalChunks:
             is_whole = part.shape == self._array.chunks and part.flags.c_contiguous
             target = part if is_whole else self._scratch_chunk()
             if not self._decode_file(self._path(chunk), target):
-                part[...] = self._array.fill_value
+                part[...] = 0 if self._array.fill_value is None else self._array.fill_value
             elif not is_whole:
                 part[...] = target[tuple(slice(0, size) for size in part.shape)]
 
@@ -99,7 +103,7 @@ class LocalChunks:
         frame = memoryview(self._compressed)[:size]
         _read_fully(file, frame)
         decoded = _decoded_size(self._codec, frame)
-        if decoded is not None and decoded != self._chunk_bytes:
+        if decoded != self._chunk_bytes:
             raise ChunkError(f"it decodes to {decoded} bytes instead of {self._chunk_bytes}")
         return frame
 
@@ -117,7 +121,7 @@ def _single_codec(metadata: Any) -> tuple[bool, Any]:
     """Return whether a chunk is one frame, and the numcodecs codec of it, None if it is not compressed."""
     if metadata.zarr_format == 2:
         plain = not metadata.filters and metadata.order == "C"
-        allowed = (numcodecs.Blosc, numcodecs.Zstd, numcodecs.GZip)
+        allowed = (numcodecs.Blosc, numcodecs.Zstd)
         codec = metadata.compressor
         return plain and (codec is None or isinstance(codec, allowed)), codec
     first, *rest = metadata.codecs
@@ -125,14 +129,14 @@ def _single_codec(metadata: Any) -> tuple[bool, Any]:
         return False, None
     if not rest:
         return True, None
-    known = {BloscCodec: numcodecs.Blosc, ZstdCodec: numcodecs.Zstd, GzipCodec: numcodecs.GZip}
+    known = {BloscCodec: numcodecs.Blosc, ZstdCodec: numcodecs.Zstd}
     if len(rest) > 1 or type(rest[0]) not in known:
         return False, None
     return True, known[type(rest[0])]()
 
 
-def _decoded_size(codec: Any, frame: memoryview) -> int | None:
-    """Return the size that a frame says it decodes to, None if it does not say.
+def _decoded_size(codec: Any, frame: memoryview) -> int:
+    """Return the size that a frame says it decodes to.
 
     Decoders fill the front of a larger buffer without complaint, and blosc trusts the length in the
     header over that of the file, so both are compared before decoding.
@@ -141,9 +145,7 @@ def _decoded_size(codec: Any, frame: memoryview) -> int | None:
         if len(frame) < _BLOSC_HEADER or int.from_bytes(frame[12:16], "little") != len(frame):
             raise ChunkError("it is not a whole blosc frame")
         return int.from_bytes(frame[4:8], "little")
-    if isinstance(codec, numcodecs.Zstd):
-        return _zstd_content_size(frame)
-    return None
+    return _zstd_content_size(frame)
 
 
 def _zstd_content_size(frame: memoryview) -> int:
@@ -155,6 +157,6 @@ def _zstd_content_size(frame: memoryview) -> int:
     start = 5 + (not is_single_segment) + (0, 1, 2, 4)[descriptor & 3]
     width = (int(is_single_segment), 2, 4, 8)[descriptor >> 6]
     if width == 0 or len(frame) < start + width:
-        raise ChunkError("it is a zstd frame that does not say its size")
+        raise NeedsZarr
     size = int.from_bytes(frame[start : start + width], "little")
     return size + 256 if width == 2 else size

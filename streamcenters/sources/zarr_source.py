@@ -35,7 +35,7 @@ def open_zarr(
     """Return a source over a Zarr array, a group, or the store at a path."""
     opened = _open_matrix(X)
     n_rows = _matrix_shape(opened)[0]
-    column = _open_labels(opened, y, labels, n_rows)
+    column = _open_labels(opened, y, labels, n_rows, missing_chunks)
     weights = as_weights(sample_weight, n_rows)
     names = _feature_names(opened)
     if isinstance(opened.matrix, zarr.Array):
@@ -96,16 +96,19 @@ def _matrix_shape(opened: _Opened) -> tuple[int, int]:
     return csr_shape(opened.matrix)
 
 
-def _open_labels(opened: _Opened, y: Any, labels: str | None, n_rows: int) -> LabelColumn | None:
+def _open_labels(
+    opened: _Opened, y: Any, labels: str | None, n_rows: int, missing_chunks: str
+) -> LabelColumn | None:
     if y is not None:
-        return open_label_column(y, None, n_rows, "y")
+        return open_label_column(y, None, n_rows, "y", missing_chunks)
     if labels is None and (opened.group is None or "y" not in opened.group):
         return None
     path = labels or "y"
     if opened.group is None or path not in opened.group:
         raise SourceError(f"{opened.name} holds no labels at {path!r}; pass labels= with their path, or y")
+    class_names = opened.group.attrs.get("class_names")
     return open_label_column(
-        opened.group[path], opened.group.attrs.get("class_names"), n_rows, f"{path} in {opened.name}"
+        opened.group[path], class_names, n_rows, f"{path} in {opened.name}", missing_chunks
     )
 
 
@@ -131,6 +134,8 @@ def _checked_names(names: NDArray[np.object_], n_features: int, place: str) -> N
         raise SourceError(
             f"{place} has {n_features} features but {names.size} feature names; give one string for each"
         )
+    if len(set(names)) != len(names):
+        raise SourceError(f"{place} has two features of the same name; names must be distinct")
     return names
 
 

@@ -50,16 +50,24 @@ def labels_from_json(stored: Any) -> NDArray[Any]:
 
 
 def _label_dtype(name: Any, values: list[Any]) -> np.dtype[Any]:
-    # a declared width is not trusted: text is as wide as its longest label
+    # a declared width is not trusted
     if name == "|O" or (isinstance(name, str) and name[1:2] == "U"):
         if not all(isinstance(value, str) for value in values):
             raise ModelFileError("the classes in the header are not all text")
-        return np.dtype(object) if name == "|O" else np.dtype(np.array(values, dtype=str).dtype)
+        if name == "|O" or _is_wasteful(values):
+            return np.dtype(object)
+        return np.dtype(np.array(values, dtype=str).dtype)
     allowed = {np.dtype(code).str for code in "?bBhHiIlLqQefd"}
     if name not in allowed or not all(isinstance(value, int | float) for value in values):
         raise ModelFileError(f"the classes in the header have the unknown type {str(name)[:40]!r}")
     dtype: np.dtype[Any] = np.dtype(name)
     return dtype
+
+
+def _is_wasteful(values: list[str]) -> bool:
+    # a text array is as wide as its longest label: one long among many short ones would fill the memory
+    longest = max((len(value) for value in values), default=0)
+    return longest * len(values) > 1_000_000 + 4 * sum(len(value) for value in values)
 
 
 def names_to_arrays(names: NDArray[np.object_]) -> dict[str, NDArray[Any]]:

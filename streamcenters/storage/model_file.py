@@ -125,15 +125,21 @@ def _read(path: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
             metadata = file.metadata() or {}
             if _KEY not in metadata:
                 raise ModelFileError(f"{path} is a safetensors file, but not a model of streamcenters")
-            header = json.loads(metadata[_KEY])
+            header = _parse(metadata[_KEY], path)
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, TypeError, AttributeError, KeyError) as error:
         raise ModelFileError(f"{path} is damaged or truncated ({error}); restore it from a copy") from error
-    except (json.JSONDecodeError, RecursionError, UnicodeDecodeError) as error:
+    return header, arrays
+
+
+def _parse(text: str, path: str) -> dict[str, Any]:
+    try:
+        header = json.loads(text)
+    except (ValueError, RecursionError) as error:
         raise ModelFileError(f"{path}: the header is not JSON; the file is damaged") from error
     if not isinstance(header, dict):
         raise ModelFileError(f"{path}: the header is not a JSON object; the file is damaged")
-    return header, arrays
+    return header
 
 
 def _check_frame(path: str) -> None:
