@@ -265,9 +265,7 @@ class ClassMoments:
 
     def _refuse_overflow(self, other: ClassMoments, sign: int, place: str) -> None:
         if _peak(self.class_weight[0]) + _peak(other.class_weight[0]) > 2 * _SAFE_MAGNITUDE:
-            raise InputError(
-                f"{place}: the weights add up to more than float64 holds; divide them by a constant"
-            )
+            raise InputError(f"{place}: the sum of the weights overflows float64; divide them by a constant")
         if _peak(self.sums[0]) + _peak(other.sums[0]) < 2 * _SAFE_MAGNITUDE:
             return
         at = encode_labels(other.classes, self.classes)
@@ -400,7 +398,7 @@ class ClassMoments:
         """
         if not np.isfinite(self.class_weight[0]).all():
             raise InputError(
-                f"{chunk.place}: the weights add up to more than float64 holds; divide them by a constant"
+                f"{chunk.place}: the sum of the weights overflows float64; divide them by a constant"
             )
         if np.isfinite(self.sums[0, :, chunk.column_span]).all():
             return

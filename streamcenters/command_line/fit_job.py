@@ -73,8 +73,10 @@ def run_fit(tables: Tables, screen: Screen) -> Findings:
     require_writable(model_path, "the model")
     if planted is not None:
         _compile_kernels(estimator)
+    meter = PassMeter(screen.observer())
+    source = open_data(tables, path, tables["data"].get("labels"), meter)
     held_out_source = open_held_out(tables, screen)  # now: a wrong path shows before the long pass
-    learned = learn(tables, estimator, path, screen)
+    learned = learn(estimator, source, meter)
     with writing(model_path, "the model"):
         save(learned.model, model_path)
     held_out = score_held_out(learned.model, held_out_source)
@@ -103,10 +105,8 @@ def _compile_kernels(estimator: Any) -> None:
     tiny.fit(rows, [0, 1, 0, 1]).predict(rows)
 
 
-def learn(tables: Tables, estimator: Any, path: str, screen: Screen) -> Learned:
-    """Return the estimator fitted to a store, with speed and memory of its pass."""
-    meter = PassMeter(screen.observer())
-    source = open_data(tables, path, tables["data"].get("labels"), meter)
+def learn(estimator: Any, source: ChunkSource, meter: PassMeter) -> Learned:
+    """Return the estimator fitted to a source, with speed and memory of its pass."""
     with PeakMemory().measured() as memory:
         model = estimator.fit(source)
     return Learned(model, source, meter, memory)

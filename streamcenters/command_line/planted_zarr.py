@@ -6,7 +6,9 @@ import contextlib
 import os
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from typing import Any
 
@@ -57,7 +59,7 @@ def write_planted_store(
                 f"{path} is there and was not written by a [planted] table; remove it, or name another path"
             )
     with writing(path, "the planted store"), _put_in_place(path) as temporary:
-        _write(temporary, path, settings, mark, observer)
+        _write_in_thread(temporary, settings, mark, observer)
     return True
 
 
@@ -84,34 +86,64 @@ def _put_in_place(path: str) -> Iterator[str]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _write(
-    temporary: str, path: str, settings: PlantedSettings, mark: dict[str, Any], observer: Observer
+def _write_in_thread(
+    temporary: str, settings: PlantedSettings, mark: dict[str, Any], observer: Observer
 ) -> None:
-    part = mark["part"]
-    n_rows = settings.rows if part == "train" else settings.test_rows
-    truth = draw_truth(settings)
-    group = zarr.create_group(temporary)
-    values, labels = _create_arrays(group, n_rows, settings)
-    starts = range(0, n_rows, settings.chunk_rows)
-    observer(PassStarted(f"writing {part} rows", path, n_rows, n_rows * settings.features * 4, len(starts)))
+    """Write the store; whatever ends this call, nothing is written after it.
+
+    Ctrl-C reaches the main thread only. If that were inside zarr, zarr's own thread would go on writing
+    a chunk into the folder that is being removed. So a thread writes, and is waited for.
+    """
+    stop = threading.Event()
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        try:
+            pool.submit(_write, temporary, settings, mark, observer, stop).result()
+        finally:
+            stop.set()
+
+
+def _write(
+    temporary: str,
+    settings: PlantedSettings,
+    mark: dict[str, Any],
+    observer: Observer,
+    stop: threading.Event,
+) -> None:
+    n_rows = settings.rows if mark["part"] == "train" else settings.test_rows
+    n_chunks = -(-n_rows // settings.chunk_rows)
+    observer(
+        PassStarted(
+            f"writing {mark['part']} rows", temporary, n_rows, n_rows * settings.features * 4, n_chunks
+        )
+    )
     completed = False
     try:
-        for chunk, start in enumerate(starts):
-            stop = min(start + settings.chunk_rows, n_rows)
-            values[start:stop], labels[start:stop] = draw_rows(
-                settings, truth, _PARTS[part], chunk, stop - start
-            )
-            observer(ChunkFolded(chunk, stop - start, (stop - start) * settings.features * 4))
-        group.attrs.update(
-            {
-                "feature_names": feature_names(settings, truth),
-                "class_names": class_names(settings),
-                _MARK: mark,
-            }
-        )
-        completed = True
+        completed = _write_group(zarr.create_group(temporary), n_rows, settings, mark, observer, stop)
     finally:
         observer(PassEnded(completed))
+
+
+def _write_group(
+    group: zarr.Group,
+    n_rows: int,
+    settings: PlantedSettings,
+    mark: dict[str, Any],
+    observer: Observer,
+    stop: threading.Event,
+) -> bool:
+    """Fill a group and mark it; return whether it came to its end before it was stopped."""
+    truth = draw_truth(settings)
+    values, labels = _create_arrays(group, n_rows, settings)
+    for chunk, start in enumerate(range(0, n_rows, settings.chunk_rows)):
+        if stop.is_set():
+            return False
+        rows = slice(start, min(start + settings.chunk_rows, n_rows))
+        n = rows.stop - rows.start
+        values[rows], labels[rows] = draw_rows(settings, truth, _PARTS[mark["part"]], chunk, n)
+        observer(ChunkFolded(chunk, n, n * settings.features * 4))
+    names = {"feature_names": feature_names(settings, truth), "class_names": class_names(settings)}
+    group.attrs.update({**names, _MARK: mark})
+    return True
 
 
 def _create_arrays(

@@ -176,6 +176,10 @@ class StreamingClassifier(ClassifierMixin, SelectorMixin, BaseEstimator):  # typ
         moments = self._state.moments
         plan = self._plan(moments.classes, learns_classes=self.on_new_class == "add" or sign < 0)
         counted, new_classes = plan.screen_labels(moments.classes, chunk)
+        if sign < 0 and len(new_classes):
+            raise ForgetError(
+                f"{source.name}: class {new_classes[0]!r} was never learned; forget only rows that were learned"
+            )
         if not moments.validate(chunk, counted):
             return False
         if sign < 0:

@@ -129,20 +129,27 @@ class _ThreadedRun:
         self._lock = threading.Lock()
         self._fold_lock = threading.Lock()
         self._stop = threading.Event()
+        self._ended = threading.Semaphore(0)
         self._error: BaseException | None = None
         self._accumulators: list[Any] = []
         self._shared: Any = None
 
     def result(self, n_threads: int) -> Any:
         threads = [threading.Thread(target=self._work, name=f"streamcenters-{i}") for i in range(n_threads)]
+        n_running = 0
         try:
             for thread in threads:
                 thread.start()
-            for thread in threads:
-                thread.join()
+                n_running += 1
+            # Not join: in Python 3.11 a join that Ctrl-C interrupts takes the thread for ended.
+            while n_running:
+                self._ended.acquire()
+                n_running -= 1
         finally:
             # also after KeyboardInterrupt: each thread ends with the chunk it is at
             self._stop.set()
+            for _ in range(n_running):
+                self._ended.acquire()
             for thread in threads:
                 if thread.ident is not None:
                     thread.join()
@@ -169,6 +176,8 @@ class _ThreadedRun:
             with self._lock:
                 self._error = self._error or error
             self._stop.set()
+        finally:
+            self._ended.release()
 
     def _next_number(self) -> int | None:
         if self._stop.is_set():

@@ -33,10 +33,16 @@ def with_fast_codecs(array: zarr.Array[Any]) -> zarr.Array[Any]:
         pipeline = ZarrsCodecPipeline.from_array_metadata_and_store(array.metadata, array.store_path.store)
     if pipeline.impl is None:
         return array
+    handle = _fresh_handle(array)
+    object.__setattr__(handle.async_array, "codec_pipeline", pipeline)
+    return handle
+
+
+def _fresh_handle(array: zarr.Array[Any]) -> zarr.Array[Any]:
+    """Return another handle of the same array, with zarr's configured pipeline."""
     handle: zarr.Array[Any] = zarr.Array(
         type(array.async_array)(array.metadata, array.store_path, array.async_array.config)
     )
-    object.__setattr__(handle.async_array, "codec_pipeline", pipeline)
     return handle
 
 
@@ -66,9 +72,7 @@ class BlockReader:
     def _read_into(self, selection: Selection, block: NDArray[Any]) -> None:
         try:
             if not self._read_local(selection, block):
-                refuse_empty_files(self._array, selection)
-                out = default_buffer_prototype().nd_buffer.from_numpy_array(block)
-                self._array.get_basic_selection(selection, out=out)
+                self._read_through_zarr(selection, block)
         except Exception as error:  # codecs raise whatever they like
             raise self._chunk_error(selection, error) from error
 
@@ -82,13 +86,21 @@ class BlockReader:
             return False
         return True
 
+    def _read_through_zarr(self, selection: Selection, block: NDArray[Any]) -> None:
+        refuse_empty_files(self._array, selection)
+        out = default_buffer_prototype().nd_buffer.from_numpy_array(block)
+        try:
+            self._array.get_basic_selection(selection, out=out)
+        except Exception:
+            # what zarrs refuses (a gzip file of several members, say) zarr itself may still read
+            _fresh_handle(self._array).get_basic_selection(selection, out=out)
+
     def _chunk_error(self, selection: Selection, error: Exception) -> ChunkError:
         for chunk in chunks_of(self._array, selection):
             alone = np.empty([part.stop - part.start for part in chunk], self._array.dtype)
             try:
                 if not self._read_local(chunk, alone):
-                    refuse_empty_files(self._array, chunk)
-                    self._array[chunk]
+                    self._read_through_zarr(chunk, alone)
             except Exception as cause:
                 return _describe(self._array, self._name, chunk, cause)
         return _passing(self._name, selection, error)

@@ -76,7 +76,6 @@ def test_scoring_a_store_without_labels_gives_one_sentence(cli, make_store, mode
     cli.assert_one_sentence(cli.run_here("score", "--model", model, "--data", bare, "--quiet"), "no labels")
 
 
-@pytest.mark.xfail(reason="sources.zarr_reading._covers fails on zero rows", strict=False)
 def test_scoring_an_empty_store_gives_one_sentence(cli, model, tmp_path):
     group = zarr.create_group(str(tmp_path / "empty.zarr"))
     group.create_array("X", shape=(0, 5), chunks=(1, 5), dtype="f4")

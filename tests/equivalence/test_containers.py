@@ -115,8 +115,8 @@ def never_dense(monkeypatch):
         raise AssertionError("a sparse matrix was made dense")
 
     for kind in SPARSE_FORMATS:
-        for method in ("toarray", "todense", "__array__"):
-            monkeypatch.setattr(getattr(sparse, kind), method, refuse, raising=False)
+        for method in ("toarray", "todense"):
+            monkeypatch.setattr(getattr(sparse, kind), method, refuse)
 
 
 def fitted(scale, labels=Y):
