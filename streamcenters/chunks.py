@@ -40,6 +40,8 @@ class Chunk:
         Position of the block in the whole. `row_start` counts from the start of the source.
     n_features : int
         Number of columns of the whole; 0 stands for "as many as this block has".
+    feature_offset : int
+        Number of the first feature, for messages, where a block of columns is folded on its own.
 
     Examples
     --------
@@ -56,6 +58,7 @@ class Chunk:
     row_start: int = 0
     column_start: int = 0
     n_features: int = 0
+    feature_offset: int = 0
 
     def __post_init__(self) -> None:
         for name, column in (("labels", self.labels), ("weights", self.weights)):

@@ -403,7 +403,7 @@ class ClassMoments:
         if np.isfinite(self.sums[0, :, chunk.column_span]).all():
             return
         self._refuse_not_finite(chunk, codes)
-        bad = int(np.nonzero(~np.isfinite(self.sums[0, :, chunk.column_span]))[1][0]) + chunk.column_start
+        bad = _feature(chunk, int(np.nonzero(~np.isfinite(self.sums[0, :, chunk.column_span]))[1][0]))
         raise InputError(
             f"{chunk.place}: the sum of feature {bad} overflows float64; divide that feature by a constant first"
         )
@@ -431,7 +431,7 @@ class ClassMoments:
         )
         what = "infinity" if np.isinf(value) else "NaN"
         raise InputError(
-            f"Input X contains {what}: row {chunk.row_start + row}, feature {chunk.column_start + column} "
+            f"Input X contains {what}: row {chunk.row_start + row}, feature {_feature(chunk, column)} "
             f"({chunk.place}); {remedy}"
         )
 
@@ -442,6 +442,10 @@ def _rows_by_class(codes: NDArray[np.intp], n_classes: int) -> tuple[NDArray[np.
     order = np.argsort(narrow, kind="stable")
     starts = np.searchsorted(narrow[order], np.arange(n_classes + 1))
     return order, starts
+
+
+def _feature(chunk: Chunk, column: int) -> int:
+    return chunk.feature_offset + chunk.column_start + column
 
 
 def _signed_weights(chunk: Chunk, sign: int) -> NDArray[np.float64]:

@@ -184,6 +184,9 @@ class CenterModel:
         constants = (self.shared, self.inverse_scale, self.offsets, allow_missing)
         if sparse.issparse(values):
             matrix = values.tocsr()
+            if not matrix.has_canonical_format:
+                matrix = matrix.copy()
+                matrix.sum_duplicates()
             position_of = np.full(matrix.shape[1], -1, np.int32)
             position_of[columns] = np.arange(len(columns))
             data = np.ascontiguousarray(matrix.data, dtype=kernel_dtype(matrix.dtype))

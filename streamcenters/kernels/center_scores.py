@@ -13,6 +13,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from streamcenters.kernels.pairs import add_float, two_sum
+
 Floats = NDArray[np.float64]
 
 
@@ -91,31 +93,36 @@ def add_sparse_scores(
     allow_missing: bool,
     scores: Floats,
 ) -> int:
-    """Add the scores of CSR rows to `scores` of shape (n_rows, n_classes).
+    """Add the scores of CSR rows without duplicate entries to `scores` of shape (n_rows, n_classes).
 
     `position_of` gives for each feature its place among the selected ones, -1 if it is not.
+    A row scores like one of zeros, less what its stored features would add as zeros, plus what
+    they do add. The first two cancel when zero is far from the data, so they are summed as pairs.
     Returns the first bad row as `add_dense_scores` does.
     """
     n_classes = offsets.shape[0]
-    scores_of_zero = np.zeros(n_classes)
+    of_zero = np.empty(offsets.shape)
+    zero_hi = np.zeros(n_classes)
+    zero_lo = np.zeros(n_classes)
     for c in range(n_classes):
         for i in range(len(shared)):
             a = offsets[c, i]
-            scores_of_zero[c] += 2.0 * a * (-shared[i] * inverse_scale[i] - 0.5 * a)
+            of_zero[c, i] = 2.0 * a * (-shared[i] * inverse_scale[i] - 0.5 * a)
+            high, low = add_float(zero_hi[c], zero_lo[c], of_zero[c, i])
+            zero_hi[c], zero_lo[c] = two_sum(high, low)
     bad_row = -1
     for row in range(len(indptr) - 1):
         for c in range(n_classes):
-            scores[row, c] += scores_of_zero[c]
-        for position in range(indptr[row], indptr[row + 1]):
-            i = position_of[indices[position]]
-            if i >= 0:
-                x = np.float64(data[position])
-                if bad_row < 0 and not np.isfinite(x) and (x == x or not allow_missing):
-                    bad_row = row
-                for c in range(n_classes):
-                    a = offsets[c, i]
-                    if x != x:
-                        scores[row, c] -= 2.0 * a * (-shared[i] * inverse_scale[i] - 0.5 * a)
-                    else:
-                        scores[row, c] += 2.0 * a * (x * inverse_scale[i])
+            high, low, stored = zero_hi[c], zero_lo[c], 0.0
+            for position in range(indptr[row], indptr[row + 1]):
+                i = position_of[indices[position]]
+                if i >= 0:
+                    x = np.float64(data[position])
+                    high, low = add_float(high, low, -of_zero[c, i])
+                    if x == x:
+                        a = offsets[c, i]
+                        stored += 2.0 * a * ((x - shared[i]) * inverse_scale[i] - 0.5 * a)
+                    if bad_row < 0 and not np.isfinite(x) and (x == x or not allow_missing):
+                        bad_row = row
+            scores[row, c] += (high + low) + stored
     return bad_row

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import dask
+import numpy as np
 from dask.delayed import delayed
 
 from streamcenters.passes.events import ChunkFolded, Observer
@@ -23,16 +25,18 @@ def run_dask_tree(source: DaskSource, plan: Any, observer: Observer) -> Any:
     """
     blocks = source.row_blocks()
     trees = []
-    for j in range(source.array.numblocks[1]):
+    plan = plan.for_some_columns()
+    for j, first_feature in enumerate(source.column_starts):
         leaves = [
             delayed(_fold_block, pure=False)(
-                plan, block.column_blocks[j], block.labels, block.weights, block.number
+                plan, block.column_blocks[j], block.labels, block.weights, block.number, first_feature
             )
             for block in blocks
         ]
         trees.append(_merge_tree(plan, leaves))
     results = dask.compute(*trees)
-    observer(ChunkFolded(0, source.shape[0] or int(results[0].class_rows.sum()), source.array.nbytes))
+    n_bytes = source.array.nbytes
+    observer(ChunkFolded(0, source.shape[0] or 0, 0 if np.isnan(n_bytes) else int(n_bytes)))
     return plan.join(list(results)) if len(results) > 1 else results[0]
 
 
@@ -45,10 +49,10 @@ def _merge_tree(plan: Any, partials: list[Any]) -> Any:
     return partials[0]
 
 
-def _fold_block(plan: Any, values: Any, labels: Any, weights: Any, number: int) -> Any:
+def _fold_block(plan: Any, values: Any, labels: Any, weights: Any, number: int, first_feature: int) -> Any:
     # each column of blocks is a problem of its own, from column 0
-    width = values.shape[1]
-    chunk = as_chunk(values, labels, weights, number, 0, width)
+    chunk = as_chunk(values, labels, weights, number, 0, values.shape[1])
+    chunk = replace(chunk, feature_offset=first_feature)
     accumulator = plan.start(chunk)
     plan.fold(accumulator, chunk)
     return accumulator

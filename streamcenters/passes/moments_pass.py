@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,6 +126,10 @@ class MomentsPass:
             if moments.n_features < n_features:
                 moments.place_features(np.arange(moments.n_features), n_features)
         accumulator.merge(other)
+
+    def for_some_columns(self) -> MomentsPass:
+        """Return the pass for blocks of columns that are folded apart."""
+        return replace(self, n_features=None)
 
     def join(self, side_by_side: list[ClassMoments]) -> ClassMoments:
         """Return the moments of the same rows whose features are spread over several accumulators."""

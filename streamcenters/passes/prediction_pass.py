@@ -43,6 +43,10 @@ class ApplyPass:
         """Refuse: threads share one accumulator."""
         raise SourceError("results of rows are written in place and never merged")
 
+    def for_some_columns(self) -> ApplyPass:
+        """Return the pass itself: it sees all its columns at once."""
+        return self
+
     def join(self, side_by_side: list[RowResults]) -> RowResults:
         """Refuse: a row is scored with all its columns at once."""
         raise SourceError("results of rows are never split by columns")
@@ -80,6 +84,10 @@ class ConfusionPass:
     def merge(self, accumulator: ConfusionCounts, other: ConfusionCounts) -> None:
         """Add the counts of another thread or worker."""
         accumulator.merge(other)
+
+    def for_some_columns(self) -> ConfusionPass:
+        """Return the pass itself: it sees all its columns at once."""
+        return self
 
     def join(self, side_by_side: list[ConfusionCounts]) -> ConfusionCounts:
         """Refuse: a row is scored with all its columns at once."""

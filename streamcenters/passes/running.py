@@ -43,6 +43,10 @@ class PassPlan(Protocol[A]):
         """Add another accumulator."""
         ...
 
+    def for_some_columns(self) -> PassPlan[A]:
+        """Return the pass for blocks of columns that are folded apart."""
+        ...
+
     def join(self, side_by_side: list[A]) -> A:
         """Return one accumulator for blocks of columns that were folded apart."""
         ...

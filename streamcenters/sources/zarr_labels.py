@@ -34,9 +34,11 @@ class LabelColumn:
         """Return the labels of the rows from start to stop; a row of weight 0 needs none."""
         rows = (slice(start, stop),)
         is_array = isinstance(self.stored, np.ndarray)
-        column = self.stored[start:stop] if is_array else read_slice(self.stored, rows, self.name)
+        column: NDArray[Any] = (
+            self.stored[start:stop] if is_array else read_slice(self.stored, rows, self.name)
+        )
         if column.dtype.kind == "T":
-            column = column.astype(str)
+            column = as_text(column)
         if self.class_names is None:
             return column
         bad = (column < 0) | (column >= len(self.class_names))
@@ -81,7 +83,12 @@ def _as_names(class_names: Sequence[Any] | NDArray[Any] | None, dtype: np.dtype[
     if class_names is None or dtype.kind not in "iu":
         return None
     names = np.asarray(class_names)
-    return names.astype(str) if names.dtype.kind in "TO" else names
+    return as_text(names) if names.dtype.kind in "TO" else names
+
+
+def as_text(column: NDArray[Any]) -> NDArray[np.str_]:
+    """Return variable-length text as an array of fixed width, which numpy does not cast by itself."""
+    return np.array([str(label) for label in column], dtype=np.str_)
 
 
 def _categorical(group: zarr.Group, name: str) -> tuple[Any, zarr.Array[Any]]:

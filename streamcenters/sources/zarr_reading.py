@@ -30,7 +30,12 @@ def with_fast_codecs(array: zarr.Array[Any]) -> zarr.Array[Any]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # "unsupported" is a reason to fall back, not news for the user
-        pipeline = ZarrsCodecPipeline.from_array_metadata_and_store(array.metadata, array.store_path.store)
+        try:
+            pipeline = ZarrsCodecPipeline.from_array_metadata_and_store(
+                array.metadata, array.store_path.store
+            )
+        except NotImplementedError:  # a kind of store that it cannot reach
+            return array
     if pipeline.impl is None:
         return array
     handle = _fresh_handle(array)

@@ -15,7 +15,9 @@ from streamcenters.errors import SourceError
 from streamcenters.sources.in_memory import as_weights
 from streamcenters.sources.zarr_csr_source import ZarrCsrSource, csr_shape
 from streamcenters.sources.zarr_dense_source import ZarrDenseSource
-from streamcenters.sources.zarr_labels import LabelColumn, open_label_column
+from streamcenters.sources.zarr_chunk_grid import whole
+from streamcenters.sources.zarr_labels import LabelColumn, as_text, open_label_column
+from streamcenters.sources.zarr_reading import read_slice
 
 _ROW_SPARSE = ("csr_matrix", "csr_array")
 
@@ -71,6 +73,11 @@ def _open_matrix(X: Any) -> _Opened:
 def _open_node(path: str | os.PathLike[str]) -> zarr.Array[Any] | zarr.Group:
     try:
         return zarr.open(path, mode="r")
+    except ImportError as error:
+        raise SourceError(
+            f"{os.fspath(path)!r} needs a package that is not installed ({_first_line(error)}); "
+            "pip install 'streamcenters[s3]' brings the one for S3"
+        ) from error
     except (FileNotFoundError, KeyError, ValueError, OSError) as error:
         raise SourceError(
             f"no Zarr store can be opened at {os.fspath(path)!r} ({_first_line(error)}); check the path"
@@ -123,9 +130,8 @@ def _feature_names(opened: _Opened) -> NDArray[np.object_] | None:
         var: Any = opened.group["var"]
         index = var.attrs.get("_index")
         if isinstance(index, str) and index in var:
-            return _checked_names(
-                np.asarray(var[index][:]).astype(str).astype(object), n_features, opened.name
-            )
+            stored = read_slice(var[index], whole(var[index]), f"var/{index} in {opened.name}")
+            return _checked_names(as_text(stored).astype(object), n_features, opened.name)
     return None
 
 

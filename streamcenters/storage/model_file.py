@@ -84,7 +84,10 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         "checksum": _checksum(stored.header, arrays),
     }
     with atomic_path(path) as temporary:
-        save_file(arrays, temporary, metadata={_KEY: json.dumps(header)})
+        try:
+            save_file(arrays, temporary, metadata={_KEY: json.dumps(header)})
+        except SafetensorError as error:  # it hides what the operating system said
+            raise OSError(f"{os.fspath(path)} cannot be written ({error}); is the disk full?") from error
 
 
 def load(path: str | os.PathLike[str]) -> Any:

@@ -27,6 +27,11 @@ WIDE_NUMBERS = st.tuples(st.integers(-(2**20), 2**20), st.integers(-3, 58)).map(
 WEIGHTS = st.integers(0, 64).map(lambda i: i / 16.0)
 
 
+def _negated(rows):
+    # sums that cancel to a small remainder are where a pair shows whether it is kept in order
+    return [(code, tuple(-x for x in values), weight) for code, values, weight in rows]
+
+
 class MomentsAdapter:
     """Rows are (class code, values, weight); a chunk is a list of rows."""
 
@@ -42,7 +47,8 @@ class MomentsAdapter:
             value = st.one_of(value, st.just(float("nan")))
         weight = WEIGHTS if self.is_weighted else st.just(1.0)
         row = st.tuples(st.integers(0, N_CLASSES - 1), st.tuples(*[value] * N_FEATURES), weight)
-        return st.lists(row, max_size=14)
+        rows = st.lists(row, max_size=8)
+        return st.tuples(rows, st.integers(0, 8)).map(lambda drawn: drawn[0] + _negated(drawn[0][: drawn[1]]))
 
     def empty(self):
         return ClassMoments(
