@@ -18,6 +18,10 @@ from streamcenters.kernels.pairs import add_float, two_sum
 Floats = NDArray[np.float64]
 
 
+# Rows that are scored side by side.
+_TILE = 64
+
+
 @njit(nogil=True, cache=True)
 def add_dense_scores(
     values: NDArray[Any],
@@ -32,53 +36,66 @@ def add_dense_scores(
 
     `columns` are the columns of `values` that are selected; `shared` and
     `inverse_scale` have one entry for each, `offsets` the shape (n_classes, n_selected).
-    Each class sums over eight interleaved lanes in a fixed order, so a row gets the same
-    bits in whatever batch it comes. Returns the first row holding an infinity, or a NaN
-    where none is allowed, and -1 if there is none.
+    Rows are scored a tile at a time, side by side in vector registers; each sums over its features
+    in order, so it gets the same bits in whatever batch it comes. Returns the first row holding
+    an infinity, or a NaN where none is allowed, and -1 if there is none.
     """
-    n_selected = len(columns)
-    n_padded = (n_selected + 7) // 8 * 8
     n_classes = offsets.shape[0]
-    row_values = np.zeros(n_padded)
-    z = np.zeros(n_padded)
-    padded = np.zeros((n_classes, n_padded))
-    padded[:, :n_selected] = offsets
-    lanes = np.zeros(8)
+    z = np.zeros(_TILE)
+    totals = np.zeros((n_classes, _TILE))
+    not_finite = np.zeros(_TILE)  # becomes NaN with the first value of a row that is not finite
     bad_row = -1
-    for row in range(values.shape[0]):
-        # The loads alone: they miss the cache, and the fewer instructions between them the more overlap.
-        for i in range(n_selected):
-            row_values[i] = values[row, columns[i]]
-        not_finite = 0.0  # becomes NaN with the first value that is not finite
-        for i in range(n_selected):
-            not_finite += 0.0 * row_values[i]
-            z[i] = (row_values[i] - shared[i]) * inverse_scale[i]
-        if not_finite != not_finite and bad_row < 0 and _is_bad(row_values[:n_selected], allow_missing):
-            bad_row = row
-        for c in range(n_classes):
-            lanes[:] = 0.0
-            if not_finite == not_finite:
-                for block in range(0, n_padded, 8):
-                    for lane in range(8):
-                        a = padded[c, block + lane]
-                        lanes[lane] += 2.0 * a * (z[block + lane] - 0.5 * a)
+    for start in range(0, values.shape[0], _TILE):
+        n_rows = min(_TILE, values.shape[0] - start)
+        totals[:] = 0.0
+        not_finite[:] = 0.0
+        for i in range(len(columns)):
+            column = columns[i]
+            # column by column: each load waits for memory on its own, and many wait at once
+            for r in range(n_rows):
+                z[r] = values[start + r, column]
+            middle, factor = shared[i], inverse_scale[i]
+            for r in range(_TILE):
+                not_finite[r] += 0.0 * z[r]
+                z[r] = (z[r] - middle) * factor
+            for c in range(n_classes):
+                a = offsets[c, i]
+                for r in range(_TILE):
+                    totals[c, r] += 2.0 * a * (z[r] - 0.5 * a)
+        for r in range(n_rows):
+            if not_finite[r] == not_finite[r]:
+                for c in range(n_classes):
+                    scores[start + r, c] += totals[c, r]
             else:
-                for i in range(n_selected):
-                    if row_values[i] == row_values[i]:
-                        a = padded[c, i]
-                        lanes[i & 7] += 2.0 * a * (z[i] - 0.5 * a)
-            scores[row, c] += ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + (
-                (lanes[1] + lanes[5]) + (lanes[3] + lanes[7])
-            )
+                row = values[start + r]
+                is_bad = _add_incomplete_row(
+                    row, columns, shared, inverse_scale, offsets, allow_missing, scores[start + r]
+                )
+                if is_bad and bad_row < 0:
+                    bad_row = start + r
     return bad_row
 
 
 @njit(nogil=True, cache=True)
-def _is_bad(row_values: Floats, allow_missing: bool) -> bool:
-    for x in row_values:
-        if not np.isfinite(x) and (x == x or not allow_missing):
-            return True
-    return False
+def _add_incomplete_row(
+    row: NDArray[Any],
+    columns: NDArray[np.intp],
+    shared: Floats,
+    inverse_scale: Floats,
+    offsets: Floats,
+    allow_missing: bool,
+    scores: Floats,
+) -> bool:
+    is_bad = False
+    for i in range(len(columns)):
+        x = np.float64(row[columns[i]])
+        if x == x:
+            z = (x - shared[i]) * inverse_scale[i]
+            for c in range(len(scores)):
+                a = offsets[c, i]
+                scores[c] += 2.0 * a * (z - 0.5 * a)
+        is_bad |= not np.isfinite(x) and (x == x or not allow_missing)
+    return is_bad
 
 
 @njit(nogil=True, cache=True)

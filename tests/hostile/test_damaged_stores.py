@@ -344,3 +344,26 @@ def test_a_store_with_another_number_of_names_than_features_is_refused(tmp_path)
     refused(
         sc.L2Centers(), "fit", path, words=["rows.zarr", "6 features", "2 feature names"], error=ValueError
     )
+
+
+def test_a_categorical_column_of_anndata_with_a_missing_label_is_refused_and_can_be_predicted(tmp_path):
+    path = write_group(tmp_path / "cells.zarr", X, Y, CHUNK)
+    group = zarr.open(path, mode="r+")
+    column = group.create_group(
+        "obs/cell_type", attributes={"encoding-type": "categorical", "ordered": False}
+    )
+    codes = Y.astype(np.int8)
+    codes[11] = -1
+    for name, values, dtype in (
+        ("codes", codes, np.int8),
+        ("categories", np.array(["a", "b", "c"]), "string"),
+    ):
+        column.create_array(name, shape=values.shape, dtype=dtype)[...] = values
+    model = sc.L2Centers().fit(X, np.array(["a", "b", "c"])[Y])
+    source = sc.open_source(path, labels="obs/cell_type")
+    words = ["row 11", "obs/cell_type", "no label", "weight 0"]
+    refused(model, "partial_fit", source, words=words, error=ValueError)
+    assert np.array_equal(model.predict(source), model.predict(X))
+    for path_in_group in ("obs", "obs/nothing"):
+        with pytest.raises(ValueError, match=rf"{path_in_group}"):
+            sc.open_source(path, labels=path_in_group)
