@@ -29,6 +29,8 @@ def as_label_array(labels: ArrayLike, place: str) -> Labels:
     ['b', 'a']
     """
     column = np.asarray(labels)
+    if not column.dtype.isnative:
+        column = column.astype(column.dtype.newbyteorder("="))
     if column.ndim != 1:
         raise LabelError(f"{place}: labels have shape {column.shape}; pass one label per row")
     missing = _first_missing(column)
@@ -66,11 +68,10 @@ def distinct_labels(labels: Labels) -> Labels:
             f"Unknown label type: continuous. The label {fraction} is not a whole number; "
             "classes are needed, not a regression target"
         )
-    if labels.dtype.kind in "iu" and len(labels):
-        low, high = int(labels.min()), int(labels.max())
-        if high - low < _TABLE_SPAN:
-            counts = np.bincount((labels - labels.dtype.type(low)).astype(np.intp, copy=False))
-            return (np.flatnonzero(counts) + low).astype(labels.dtype)
+    if _fit_a_table(labels):
+        wide = labels.astype(np.int64, copy=False)
+        low = int(wide.min())
+        return (np.flatnonzero(np.bincount(wide - low)) + low).astype(labels.dtype)
     try:
         return np.unique(labels)
     except TypeError as error:
@@ -95,27 +96,32 @@ def encode_labels(labels: Labels, classes: Labels) -> NDArray[np.intp]:
         return np.fromiter((code_of.get(label, UNKNOWN) for label in labels), np.intp, len(labels))
     if not _comparable(labels, classes):
         return np.full(len(labels), UNKNOWN, dtype=np.intp)
-    if labels.dtype.kind in "iu" and classes.dtype.kind in "iu":
-        encoded = _encode_by_table(labels, classes)
-        if encoded is not None:
-            return encoded
+    if labels.dtype.kind in "iu" and _fit_a_table(classes):
+        return _encode_by_table(labels, classes.astype(np.int64))
     positions = np.searchsorted(classes, labels)
     positions[positions == len(classes)] = 0
     return np.where(classes[positions] == labels, positions, UNKNOWN).astype(np.intp, copy=False)
 
 
-def _encode_by_table(labels: Labels, classes: Labels) -> NDArray[np.intp] | None:
+def _fit_a_table(labels: Labels) -> bool:
+    """Whether the labels are integers that span few values, all of them within int64."""
+    if labels.dtype.kind not in "iu" or len(labels) == 0:
+        return False
+    low, high = int(labels.min()), int(labels.max())
+    return high - low < _TABLE_SPAN and high < 2**62 and low > -(2**62)
+
+
+def _encode_by_table(labels: Labels, classes: NDArray[np.int64]) -> NDArray[np.intp]:
     low, high = int(classes[0]), int(classes[-1])
-    if high - low >= _TABLE_SPAN:
-        return None
     table = np.full(high - low + 1, UNKNOWN, dtype=np.intp)
-    table[(classes - classes.dtype.type(low)).astype(np.intp)] = np.arange(len(classes))
+    table[classes - low] = np.arange(len(classes))
     if int(labels.min()) >= low and int(labels.max()) <= high:
-        codes: NDArray[np.intp] = table[(labels - labels.dtype.type(low)).astype(np.intp, copy=False)]
+        codes: NDArray[np.intp] = table[labels.astype(np.int64, copy=False) - low]
         return codes
-    inside = (labels >= low) & (labels <= high)
+    wide = labels.astype(np.int64)  # a uint64 beyond int64 wraps to below -2**62, and so to outside
+    inside = (wide >= low) & (wide <= high)
     codes = np.full(len(labels), UNKNOWN, dtype=np.intp)
-    codes[inside] = table[(labels[inside] - labels.dtype.type(low)).astype(np.intp)]
+    codes[inside] = table[wide[inside] - low]
     return codes
 
 

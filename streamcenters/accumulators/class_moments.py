@@ -188,11 +188,12 @@ class ClassMoments:
         weight_left = self.class_weight[0].copy()
         weight_left[at] -= other.class_weight[0]
         # after decay or fractional weights the difference of equal sums may be a rounding below 0
-        slack = 1e-12 * np.maximum(self.class_weight[0], 1.0)
-        for c in np.flatnonzero((rows_left < 0) | (weight_left < -slack)):
+        slack = 1e-12 * self.class_weight[0]
+        is_short = (rows_left < 0) | (weight_left < -slack) | ((rows_left > 0) & (weight_left <= slack))
+        for c in np.flatnonzero(is_short):
             raise ForgetError(
                 f"{place}: class {self.classes[c]!r} holds {self.class_rows[c]} rows of weight "
-                f"{self.class_weight[0, c]:g}, fewer than the {self.class_rows[c] - rows_left[c]} rows of weight "
+                f"{self.class_weight[0, c]:g}, too few for the {self.class_rows[c] - rows_left[c]} rows of weight "
                 f"{self.class_weight[0, c] - weight_left[c]:g} to forget; forget only rows that were learned"
             )
         if self.missing_rows is not None and other.missing_rows is not None:

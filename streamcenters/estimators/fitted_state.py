@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
+import numpy as np
+
 from streamcenters.accumulators.class_moments import ClassMoments
 
 T = TypeVar("T")
@@ -25,7 +27,10 @@ class FittedState:
     def derive(self, key: Hashable, compute: Callable[[], T]) -> T:
         """Return the cached value of a key, computing it at the first demand."""
         if key not in self._derived:
-            self._derived[key] = compute()
+            value = compute()
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False  # the caller gets the cached array itself
+            self._derived[key] = value
         return self._derived[key]  # type: ignore[no-any-return]
 
     def share(self) -> FittedState:

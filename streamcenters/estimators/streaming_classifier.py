@@ -135,7 +135,8 @@ class StreamingClassifier(ClassifierMixin, SelectorMixin, BaseEstimator):  # typ
         alignment = self._align(X, source)
         if alignment is None and self._learn_at_once(source, sign=1):
             return
-        n_features = None if alignment is not None else self.n_features_in_
+        is_open = alignment is not None or (source.shape[1] is None and self.on_new_features == "add")
+        n_features = None if is_open else self.n_features_in_
         plan = self._plan(self.classes_, learns_classes=self.on_new_class == "add", n_features=n_features)
         learned = run_pass(source, plan)
         if learned is not None:
@@ -309,7 +310,7 @@ class StreamingClassifier(ClassifierMixin, SelectorMixin, BaseEstimator):  # typ
     @property
     def classes_(self) -> Labels:
         """Classes, sorted."""
-        return self._fitted_moments().classes
+        return self._fitted_moments().classes.copy()
 
     @property
     def class_count_(self) -> NDArray[np.float64]:
@@ -351,12 +352,12 @@ class StreamingClassifier(ClassifierMixin, SelectorMixin, BaseEstimator):  # typ
         return mask
 
     def _decision(self) -> Decision:
+        if not self._state.moments.class_rows.any():
+            raise InputError("no class has rows any more, so nothing can be predicted; learn some rows first")
         k = self._resolve_k(self.n_features_in_)
         scorer = self._state.derive(
             ("scorer", k, *self._gain_key()), lambda: self._derive_scorer(self.support_)
         )
-        if len(scorer.present) == 0:
-            raise InputError("no class has rows any more, so nothing can be predicted; learn some rows first")
         return Decision(scorer, len(self.classes_), self.missing == "ignore")
 
     # -- predicting -----------------------------------------------------------------------------

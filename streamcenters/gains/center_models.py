@@ -62,6 +62,8 @@ def derive_center_statistics(moments: ClassMoments, scale: str | None) -> Center
     if sigma is not None:
         with np.errstate(divide="ignore", invalid="ignore"):
             gains = np.where(sigma > 0.0, gains / (sigma * sigma), 0.0)
+    for array in (means, shared, gains) if sigma is None else (means, shared, gains, sigma):
+        array.flags.writeable = False  # users see these arrays themselves
     return CenterStatistics(means, shared, sigma, gains)
 
 
@@ -181,6 +183,7 @@ class CenterModel:
         if it holds an infinity, or a NaN where none is allowed.
         """
         scores = np.zeros((values.shape[0], len(self.present)))
+        columns = np.array(columns)  # writable, so that kernels are compiled for one kind of array only
         constants = (self.shared, self.inverse_scale, self.offsets, allow_missing)
         if sparse.issparse(values):
             matrix = values.tocsr()

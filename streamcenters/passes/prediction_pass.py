@@ -77,9 +77,13 @@ class ConfusionPass:
             raise LabelError(
                 f"{chunk.place} has no labels to score against; pass y, or a store that holds them"
             )
-        true = encode_labels(as_label_array(chunk.labels, chunk.place), self.classes)
-        predicted = self.function(chunk.values, self.columns, chunk.place)
-        accumulator.update(true, predicted, chunk.weights)
+        values, labels, weights = chunk.values, chunk.labels, chunk.weights
+        if weights is not None and not weights.all():
+            kept = np.flatnonzero(weights)
+            values, labels, weights = values[kept], labels[kept], weights[kept]
+        true = encode_labels(as_label_array(labels, chunk.place), self.classes)
+        predicted = self.function(values, self.columns, chunk.place)
+        accumulator.update(true, predicted, weights)
 
     def merge(self, accumulator: ConfusionCounts, other: ConfusionCounts) -> None:
         """Add the counts of another thread or worker."""
