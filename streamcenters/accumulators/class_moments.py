@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamcenters.accumulators.dense_tiles import dense_tiles, kernel_dtype
+from streamcenters.accumulators.value_checks import feature_number, peak_of_values, refuse_not_finite
 from streamcenters.chunks import Chunk
 from streamcenters.errors import FeatureError, ForgetError, InputError
 from streamcenters.kernels.dense_moments import add_dense, add_dense_observed, add_dense_weighted
-from streamcenters.kernels.finiteness import first_not_finite, first_not_finite_sparse
 from streamcenters.kernels.pairs import add_pairs, scale_pairs
 from streamcenters.kernels.sparse_moments import add_sparse, add_sparse_observed, add_sparse_weighted
 from streamcenters.labels import Labels, encode_labels, union_of_classes
@@ -100,9 +100,9 @@ class ClassMoments:
         A False means that the values are so large that a sum might overflow: fold such a chunk
         into an empty accumulator and merge that.
         """
-        peak = _peak_of_values(chunk)
+        peak = peak_of_values(chunk)
         if not np.isfinite(peak):
-            self._refuse_not_finite(chunk, codes)
+            refuse_not_finite(chunk, codes, allow_missing=self.missing_rows is not None)
         heaviest = 1.0 if chunk.weights is None else float(chunk.weights.max(initial=1.0))
         return max(peak, 1.0) * max(1, chunk.n_rows) * heaviest < _SAFE_MAGNITUDE
 
@@ -403,37 +403,10 @@ class ClassMoments:
             )
         if np.isfinite(self.sums[0, :, chunk.column_span]).all():
             return
-        self._refuse_not_finite(chunk, codes)
-        bad = _feature(chunk, int(np.nonzero(~np.isfinite(self.sums[0, :, chunk.column_span]))[1][0]))
+        refuse_not_finite(chunk, codes, allow_missing=self.missing_rows is not None)
+        bad = feature_number(chunk, int(np.nonzero(~np.isfinite(self.sums[0, :, chunk.column_span]))[1][0]))
         raise InputError(
             f"{chunk.place}: the sum of feature {bad} overflows float64; divide that feature by a constant first"
-        )
-
-    def _refuse_not_finite(self, chunk: Chunk, codes: NDArray[np.intp]) -> None:
-        allow_missing = self.missing_rows is not None
-        row, column = -1, -1
-        if chunk.is_sparse:
-            v = chunk.values
-            data = np.ascontiguousarray(v.data, dtype=kernel_dtype(v.dtype))
-            row, column = first_not_finite_sparse(data, v.indices, v.indptr, codes, allow_missing)
-        else:
-            for rows, tile in dense_tiles(chunk.values):
-                row, column = first_not_finite(tile, codes[rows], allow_missing)
-                if row >= 0:
-                    row += rows.start
-                    break
-        if row < 0:
-            return
-        value = chunk.values[row, column]
-        remedy = (
-            "remove or impute it"
-            if np.isinf(value)
-            else "impute it, or pass missing='ignore' to leave it out"
-        )
-        what = "infinity" if np.isinf(value) else "NaN"
-        raise InputError(
-            f"Input X contains {what}: row {chunk.row_start + row}, feature {_feature(chunk, column)} "
-            f"({chunk.place}); {remedy}"
         )
 
 
@@ -443,10 +416,6 @@ def _rows_by_class(codes: NDArray[np.intp], n_classes: int) -> tuple[NDArray[np.
     order = np.argsort(narrow, kind="stable")
     starts = np.searchsorted(narrow[order], np.arange(n_classes + 1))
     return order, starts
-
-
-def _feature(chunk: Chunk, column: int) -> int:
-    return chunk.feature_offset + chunk.column_start + column
 
 
 def _signed_weights(chunk: Chunk, sign: int) -> NDArray[np.float64]:
@@ -463,16 +432,6 @@ def _spread(array: NDArray[Any], positions: NDArray[np.intp], length: int, *, ax
     index[axis] = positions
     spread[tuple(index)] = array
     return spread
-
-
-def _peak_of_values(chunk: Chunk) -> float:
-    stored = chunk.values.data if chunk.is_sparse else chunk.values
-    if stored.dtype.kind == "b":
-        return 1.0
-    if stored.dtype.kind in "iu":
-        return float(np.iinfo(stored.dtype).max)
-    with np.errstate(invalid="ignore"):
-        return float(max(abs(stored.max(initial=0)), abs(stored.min(initial=0))))
 
 
 def _peak(array: NDArray[np.float64]) -> float:
