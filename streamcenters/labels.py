@@ -29,6 +29,8 @@ def as_label_array(labels: ArrayLike, place: str) -> Labels:
     ['b', 'a']
     """
     column = np.asarray(labels)
+    if column.dtype.kind == "T":
+        column = as_text(column)
     if not column.dtype.isnative:
         column = column.astype(column.dtype.newbyteorder("="))
     if column.ndim != 1:
@@ -40,6 +42,17 @@ def as_label_array(labels: ArrayLike, place: str) -> Labels:
             "give it one, or leave the row out (weight 0)"
         )
     return column
+
+
+def as_text(column: Labels) -> NDArray[np.str_]:
+    """Return text as an array of fixed width; numpy does not cast its variable-length text by itself.
+
+    Examples
+    --------
+    >>> as_text(np.array(["a", "bc"], object)).dtype
+    dtype('<U2')
+    """
+    return np.array([str(label) for label in column], dtype=np.str_)
 
 
 def _first_missing(column: Labels) -> int | None:

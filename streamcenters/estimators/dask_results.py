@@ -25,20 +25,25 @@ def lazy_rows(
     """
     array, columns = whole_row_blocks(X, support)
     dtype = np.dtype(dtype)
-    block_shape: dict[str, Any] = (
-        {"drop_axis": 1} if n_outputs is None else {"chunks": (array.chunks[0], (n_outputs,))}
+    # not drop_axis: dask would concatenate the columns of each block first, which copies sparse ones
+    results = da.map_blocks(
+        _apply,
+        array,
+        function=function,
+        columns=columns,
+        dtype=dtype,
+        meta=np.empty((0, 0), dtype),
+        chunks=(array.chunks[0], (n_outputs or 1,)),
     )
-    meta = np.empty((0,) * (1 if n_outputs is None else 2), dtype)
-    return da.map_blocks(
-        _apply, array, function=function, columns=columns, dtype=dtype, meta=meta, **block_shape
-    )
+    return results[:, 0] if n_outputs is None else results
 
 
 def _apply(
     values: Any, function: Callable[..., NDArray[Any]], columns: NDArray[np.intp], block_info: Any = None
 ) -> NDArray[Any]:
     number = block_info[0]["chunk-location"][0] if block_info else 0
-    return function(values, columns, f"block {number} of the dask array")
+    results = function(values, columns, f"block {number} of the dask array")
+    return results if results.ndim == 2 else results[:, None]
 
 
 def lazy_columns(X: Any, support: NDArray[np.intp]) -> Any:

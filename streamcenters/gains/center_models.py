@@ -214,6 +214,9 @@ def derive_center_model(
         inverse_scale = np.divide(1.0, sigma, out=np.zeros_like(sigma), where=sigma > 0)
     offsets = (statistics.means[np.ix_(present, support)] - shared) * inverse_scale
     offsets[:, np.isnan(offsets).any(axis=0)] = 0.0  # unobserved in some class: tied
+    inverse_scale[~offsets.any(axis=0)] = (
+        0.0  # says nothing, so that not even a huge value may overflow in it
+    )
     return CenterModel(support, present, np.nan_to_num(shared), inverse_scale, np.ascontiguousarray(offsets))
 
 

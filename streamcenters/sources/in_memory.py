@@ -47,6 +47,8 @@ def as_matrix(X: Any) -> Any:
     >>> as_matrix([[1, 2], [3, 4]]).shape
     (2, 2)
     """
+    if np.ma.is_masked(X):
+        raise InputError("X has masked values; pass X.filled(np.nan) with missing='ignore', or impute them")
     matrix = check_array(X, accept_sparse=True, dtype="numeric", ensure_all_finite=False)
     if matrix.dtype.kind not in "biuf":
         raise InputError(f"X has values of type {matrix.dtype}; convert them to numbers")

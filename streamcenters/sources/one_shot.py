@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamcenters.chunks import Chunk, ChunkReader, ReadSettings, row_place
-from streamcenters.errors import FeatureError, SourceError
-from streamcenters.sources.in_memory import frame_feature_names, open_in_memory
+from streamcenters.errors import FeatureError, InputError, SourceError
+from streamcenters.sources.in_memory import InMemorySource, frame_feature_names, open_in_memory
 
 
 class OneShotSource:
@@ -36,6 +36,7 @@ class OneShotSource:
         self._batches = batches
         self.settings = settings
         self.feature_names: NDArray[np.object_] | None = None
+        self._has_begun = False
 
     @property
     def shape(self) -> tuple[int | None, int | None]:
@@ -48,13 +49,23 @@ class OneShotSource:
             raise SourceError("an iterator can only be read from its beginning")
         row_start = 0
         for number, batch in enumerate(self._batches):
-            source = open_in_memory(*self._unpack(batch, number), self.settings)
+            source = self._open(self._unpack(batch, number), number)
+            if source is None:
+                continue
             self._check_names(batch[0], number)
             n_rows = source.shape[0]
             place = row_place(row_start, row_start + n_rows, f"batch {number}")
             for chunk in source.chunks():
                 yield replace(chunk, row_start=row_start + chunk.row_start, place=place)
             row_start += n_rows
+
+    def _open(self, parts: tuple[Any, Any, Any], number: int) -> InMemorySource | None:
+        if getattr(parts[0], "shape", (1,))[0] == 0:
+            return None  # a batch without rows teaches nothing and harms nothing
+        try:
+            return open_in_memory(*parts, self.settings)
+        except (ValueError, TypeError) as error:
+            raise InputError(f"batch {number} of the iterator: {error}") from error
 
     def _unpack(self, batch: Any, number: int) -> tuple[Any, Any, Any]:
         if not isinstance(batch, tuple | list) or len(batch) not in (2, 3) or batch[1] is None:
@@ -66,7 +77,8 @@ class OneShotSource:
 
     def _check_names(self, X: Any, number: int) -> None:
         names = frame_feature_names(X)
-        if number == 0:
+        if not self._has_begun:
+            self._has_begun = True
             self.feature_names = names
         elif not _same_names(names, self.feature_names):
             raise FeatureError(

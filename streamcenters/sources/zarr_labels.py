@@ -11,6 +11,7 @@ import zarr
 from numpy.typing import NDArray
 
 from streamcenters.errors import LabelError
+from streamcenters.labels import as_text
 from streamcenters.sources.zarr_chunk_grid import whole
 from streamcenters.sources.zarr_missing_chunks import report_missing_chunks
 from streamcenters.sources.zarr_reading import read_slice
@@ -75,20 +76,24 @@ def open_label_column(
         # dtype.itemsize of variable-length text is that of a pointer, near enough for this choice
         if stored.shape[0] * stored.dtype.itemsize <= _READ_AT_ONCE:
             stored = read_slice(stored, whole(stored), name)
-    return LabelColumn(stored, _as_names(class_names, stored.dtype), name)
+    return LabelColumn(stored, _as_names(class_names, stored.dtype, name), name)
 
 
-def _as_names(class_names: Sequence[Any] | NDArray[Any] | None, dtype: np.dtype[Any]) -> NDArray[Any] | None:
+def _as_names(
+    class_names: Sequence[Any] | NDArray[Any] | None, dtype: np.dtype[Any], place: str
+) -> NDArray[Any] | None:
     # names apply to integer codes only: text labels are labels already
     if class_names is None or dtype.kind not in "iu":
         return None
     names = np.asarray(class_names)
-    return as_text(names) if names.dtype.kind in "TO" else names
-
-
-def as_text(column: NDArray[Any]) -> NDArray[np.str_]:
-    """Return variable-length text as an array of fixed width, which numpy does not cast by itself."""
-    return np.array([str(label) for label in column], dtype=np.str_)
+    names = as_text(names) if names.dtype.kind in "TO" else names
+    distinct, counts = np.unique(names, return_counts=True)
+    if len(distinct) < len(names):
+        twice = distinct[counts > 1][0]
+        raise LabelError(
+            f"the class names of {place} hold {twice!r} twice; give each class a name of its own"
+        )
+    return names
 
 
 def _categorical(group: zarr.Group, name: str) -> tuple[Any, zarr.Array[Any]]:

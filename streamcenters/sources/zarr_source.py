@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from streamcenters.chunks import ChunkSource, ReadSettings
 from streamcenters.errors import SourceError
+from streamcenters.labels import as_text
 from streamcenters.sources.in_memory import as_weights
 from streamcenters.sources.zarr_chunk_grid import whole
 from streamcenters.sources.zarr_csr_source import ZarrCsrSource, csr_shape
 from streamcenters.sources.zarr_dense_source import ZarrDenseSource
-from streamcenters.sources.zarr_labels import LabelColumn, as_text, open_label_column
+from streamcenters.sources.zarr_labels import LabelColumn, open_label_column
 from streamcenters.sources.zarr_reading import read_slice
 
 _ROW_SPARSE = ("csr_matrix", "csr_array")

@@ -18,7 +18,7 @@ def labels_to_json(labels: NDArray[Any]) -> dict[str, Any]:
     >>> labels_to_json(np.array(["a", "b"]))
     {'dtype': '<U1', 'values': ['a', 'b']}
     """
-    if labels.dtype.kind == "O" and not all(isinstance(label, str) for label in labels):
+    if labels.dtype.kind == "O" and not _is_plain(labels.tolist()):
         kinds = sorted({type(label).__name__ for label in labels})
         raise ModelFileError(
             f"classes of type {', '.join(kinds)} cannot be saved; use strings or numbers as labels"
@@ -50,18 +50,25 @@ def labels_from_json(stored: Any) -> NDArray[Any]:
 
 
 def _label_dtype(name: Any, values: list[Any]) -> np.dtype[Any]:
-    # a declared width is not trusted
-    if name == "|O" or (isinstance(name, str) and name[1:2] == "U"):
+    if name == "|O":
+        if not _is_plain(values):
+            raise ModelFileError("the classes in the header are neither all text nor all whole numbers")
+        return np.dtype(object)
+    if isinstance(name, str) and name[1:2] == "U":
         if not all(isinstance(value, str) for value in values):
             raise ModelFileError("the classes in the header are not all text")
-        if name == "|O" or _is_wasteful(values):
-            return np.dtype(object)
-        return np.dtype(np.array(values, dtype=str).dtype)
+        # the declared width is not trusted
+        return np.dtype(object) if _is_wasteful(values) else np.dtype(np.array(values, dtype=str).dtype)
     allowed = {np.dtype(code).str for code in "?bBhHiIlLqQefd"}
     if name not in allowed or not all(isinstance(value, int | float) for value in values):
         raise ModelFileError(f"the classes in the header have the unknown type {str(name)[:40]!r}")
     dtype: np.dtype[Any] = np.dtype(name)
     return dtype
+
+
+def _is_plain(values: list[Any]) -> bool:
+    """Whether Python objects are all text or all whole numbers, which JSON gives back as they were."""
+    return all(isinstance(value, str) for value in values) or all(type(value) is int for value in values)
 
 
 def _is_wasteful(values: list[str]) -> bool:

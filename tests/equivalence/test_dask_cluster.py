@@ -1,14 +1,13 @@
 """A real cluster of two worker processes gives the bits of one process."""
 
 import dask.array as da
+import distributed
 import numpy as np
 import pytest
 from sample_data import statistics
 from scipy import sparse
 
 import streamcenters as sc
-
-distributed = pytest.importorskip("distributed")
 
 pytestmark = [pytest.mark.cluster, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 

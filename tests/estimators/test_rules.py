@@ -1,5 +1,7 @@
 """The rules of DESIGN.md, one by one."""
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -599,6 +601,14 @@ def test_after_decay_forgetting_needs_weights():
     model.forget(X[:10], Y[:10], sample_weight=np.full(10, 0.5))
     kept = sc.L2Centers().fit(X[10:], Y[10:]).decay(0.5)
     assert statistics(model) == statistics(kept)
+
+
+def test_decay_is_remembered_through_merges_copies_and_pickles():
+    decayed = sc.L2Centers().fit(X, Y).decay(0.5)
+    merged = sc.L2Centers().fit(X, Y).merge(decayed)
+    for model in (merged, decayed.at(2), pickle.loads(pickle.dumps(decayed)), decayed.partial_fit(X, Y)):
+        with pytest.raises(ValueError, match="decayed"):
+            model.forget(X[:10], Y[:10])
 
 
 def test_decay_halves_weights_and_keeps_means():

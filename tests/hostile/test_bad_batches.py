@@ -115,9 +115,14 @@ def test_another_number_of_features_is_refused_in_prediction(tmp_path):
 
 
 def test_batches_of_one_iterator_that_differ_in_width_are_refused():
-    batches = [(X, Y), (X[:, :4], Y)]
-    refused(sc.L2Centers(), "fit", iter(batches), words=["batch 1", "4 features", "6"])
-    refused(fitted(), "partial_fit", iter(batches), words=["batch 1", "4 features", "6"])
+    for width in (4, 8):
+        batches = [(X, Y), (np.resize(X, (48, width)), Y)]
+        words = ["batch 1", f"{width} features", "6"]
+        refused(sc.L2Centers(), "fit", iter(batches), words=words)
+        refused(fitted(), "partial_fit", iter(batches), words=words)
+    growing = sc.L2Centers(on_new_features="add").fit(iter(batches))
+    padded = np.vstack([np.hstack([X, np.zeros((48, 2), np.float32)]), batches[1][0]])
+    assert np.array_equal(growing.centers_, sc.L2Centers().fit(padded, np.concatenate([Y, Y])).centers_)
 
 
 def test_renamed_features_are_refused_with_both_names():
@@ -461,3 +466,39 @@ def test_an_unfitted_model_says_so():
 @pytest.mark.parametrize("factor", [0.0, -0.5, 1.5, np.nan, np.inf])
 def test_a_factor_that_is_no_decay_is_refused(factor):
     refused(fitted(), "decay", factor, words=["factor=", r"\(0, 1\]"])
+
+
+def test_a_bad_batch_of_an_iterator_is_named_by_its_number():
+    text = np.full((48, 6), "much")
+    for batch, words in (
+        ((X, Y[:3]), ["48", "3"]),
+        ((X, Y, -np.ones(48)), ["sample_weight", "-1.0"]),
+        ((X, Y, np.ones(3)), ["weight", "48", "3"]),
+        ((text, Y), ["numeric|numbers"]),
+        ((X, np.where(Y == 2, 9, Y)), ["9", "on_new_class='add'"]),
+        ((np.where(X > 5, np.nan, X), Y), ["NaN", "impute"]),
+    ):
+        refused(fitted(), "partial_fit", iter([(X, Y), batch]), words=["batch 1", *words])
+
+
+def test_an_empty_batch_of_an_iterator_teaches_nothing():
+    batches = [
+        (X[:0], Y[:0]),
+        (X[:20], Y[:20]),
+        (X[:0], Y[:0]),
+        (X[20:], Y[20:]),
+        (sparse.csr_array(X[:0]), Y[:0]),
+    ]
+    model = sc.L2Centers(k=2).fit(iter(batches))
+    assert model_state(model) == model_state(fitted())
+    assert fitted().score(iter(batches)) == fitted().score(X, Y)
+    refused(sc.L2Centers(), "fit", iter(batches[:1]), words=["no rows", "iterator"])
+
+
+def test_masked_values_are_not_taken_for_values():
+    masked = np.ma.masked_array(X, mask=X > 5)
+    for verb in ("fit", "partial_fit"):
+        refused(fitted(), verb, masked, Y, words=["mask", r"NaN|filled|missing='ignore'"])
+    refused(fitted(), "predict", masked, words=["mask"])
+    nothing_masked = np.ma.masked_array(X, mask=np.zeros(X.shape, bool))
+    assert model_state(sc.L2Centers(k=2).fit(nothing_masked, Y)) == model_state(fitted())

@@ -181,7 +181,7 @@ HEADERS = {
     "classes of text as numbers": {"classes": {"dtype": "<i8", "values": ["0", "1"]}},
     "classes of numbers as text": {"classes": {"dtype": "<U1", "values": [0, 1]}},
     "classes too large for their type": {"classes": {"dtype": "|i1", "values": [0, 300]}},
-    "classes of objects": {"classes": {"dtype": "|O", "values": [0, 1]}},
+    "classes of objects": {"classes": {"dtype": "|O", "values": [0.5, 1.5]}},
     "classes of a structured type": {"classes": {"dtype": "i4,i4", "values": [0, 1]}},
     "classes of huge width": {"classes": {"dtype": "<U999999999", "values": [0, 1]}},
     "classes of dates": {"classes": {"dtype": "<M8[s]", "values": [0, 1]}},

@@ -367,3 +367,9 @@ def test_a_categorical_column_of_anndata_with_a_missing_label_is_refused_and_can
     for path_in_group in ("obs", "obs/nothing"):
         with pytest.raises(ValueError, match=rf"{path_in_group}"):
             sc.open_source(path, labels=path_in_group)
+
+
+def test_two_classes_of_one_name_are_refused(tmp_path):
+    # the rows of both codes would become one class without a word
+    path = write_group(tmp_path / "rows.zarr", X, Y, CHUNK, attributes={"class_names": ["a", "a", "b"]})
+    refused(sc.L2Centers(), "fit", path, words=["'a'", "rows.zarr", "distinct|twice"], error=ValueError)

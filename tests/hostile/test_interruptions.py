@@ -1,5 +1,6 @@
 """Passes that end in the middle: an error, an observer that raises, Ctrl-C."""
 
+import _thread
 import os
 import signal
 import subprocess
@@ -110,6 +111,25 @@ def test_an_interrupt_while_a_batch_in_memory_is_learned_leaves_the_model_as_it_
         with pytest.raises(KeyboardInterrupt):
             getattr(model, verb)(X[:50], Y[:50])
         assert model_state(model) == before
+
+
+@pytest.mark.parametrize("threads", [2, 4])
+def test_ctrl_c_waits_for_a_thread_that_is_busy(threads, many_small_chunks):
+    busy = threading.Event()
+
+    def interrupt_and_linger(event):
+        if isinstance(event, ChunkFolded) and not busy.is_set():
+            busy.set()
+            _thread.interrupt_main()
+            time.sleep(0.2)
+
+    model = sc.L2Centers(k=2).fit(X, Y)
+    before = model_state(model)
+    source = sc.open_source(X, Y, threads=threads, progress=interrupt_and_linger)
+    with pytest.raises(KeyboardInterrupt):
+        model.partial_fit(source)
+    assert our_threads() == []
+    assert model_state(model) == before
 
 
 SCRIPT = """

@@ -29,6 +29,8 @@ LABELS = {
     "unicode": np.array(["ß", "日本", "🦊"]),
     "object text": np.array(["a", "bb", "ccc"], dtype=object),
     "big-endian": np.array([1, 2, 3], ">i4"),
+    "object int": np.array([-3, 0, 7], dtype=object),
+    "variable-length text": np.array(["a", "bb", "ccc"], np.dtypes.StringDType()),
 }
 
 
