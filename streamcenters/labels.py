@@ -20,8 +20,10 @@ _TABLE_SPAN = 1 << 16
 Labels = NDArray[Any]
 
 
-def as_label_array(labels: ArrayLike, place: str) -> Labels:
+def as_label_array(labels: ArrayLike, place: str, rows: NDArray[np.intp] | None = None) -> Labels:
     """Return labels as a one-dimensional array, or refuse them by name.
+
+    `rows` are the numbers of the rows, for messages, where they do not count from 0.
 
     Examples
     --------
@@ -31,6 +33,13 @@ def as_label_array(labels: ArrayLike, place: str) -> Labels:
     column = np.asarray(labels)
     if column.dtype.kind == "T":
         column = as_text(column)
+    if column.dtype.kind not in "biufUO":
+        what = (
+            "bytes; decode them to text"
+            if column.dtype.kind == "S"
+            else f"{column.dtype}; use text or numbers"
+        )
+        raise LabelError(f"{place}: labels are {what}")
     if not column.dtype.isnative:
         column = column.astype(column.dtype.newbyteorder("="))
     if column.ndim != 1:
@@ -38,7 +47,7 @@ def as_label_array(labels: ArrayLike, place: str) -> Labels:
     missing = _first_missing(column)
     if missing is not None:
         raise LabelError(
-            f"{place}: row {missing} has no label ({column[missing]!r}); "
+            f"row {missing if rows is None else rows[missing]} has no label ({label_text(column[missing])}; {place}); "
             "give it one, or leave the row out (weight 0)"
         )
     return column
@@ -59,10 +68,19 @@ def _first_missing(column: Labels) -> int | None:
     if column.dtype.kind == "f":
         absent = np.isnan(column)
     elif column.dtype.kind == "O":
-        absent = np.fromiter((label is None or label != label for label in column), bool, len(column))
+        absent = np.fromiter((_is_missing(label) for label in column), bool, len(column))
     else:
         return None
     return int(absent.argmax()) if absent.any() else None
+
+
+def _is_missing(label: Any) -> bool:
+    if label is None:
+        return True
+    try:
+        return bool(label != label)
+    except TypeError:  # pandas' NA is neither equal nor unequal to itself
+        return True
 
 
 def distinct_labels(labels: Labels) -> Labels:
@@ -107,10 +125,14 @@ def encode_labels(labels: Labels, classes: Labels) -> NDArray[np.intp]:
     if labels.dtype.kind == "O":
         code_of = {label: code for code, label in enumerate(classes.tolist())}
         return np.fromiter((code_of.get(label, UNKNOWN) for label in labels), np.intp, len(labels))
-    if not _comparable(labels, classes):
+    if not are_comparable(labels, classes):
         return np.full(len(labels), UNKNOWN, dtype=np.intp)
     if labels.dtype.kind in "iu" and _fit_a_table(classes):
         return _encode_by_table(labels, classes.astype(np.int64))
+    if labels.dtype.kind != classes.dtype.kind:
+        return encode_labels(
+            labels.astype(object), classes
+        )  # compared exactly, not after promotion to float64
     positions = np.searchsorted(classes, labels)
     positions[positions == len(classes)] = 0
     return np.where(classes[positions] == labels, positions, UNKNOWN).astype(np.intp, copy=False)
@@ -138,14 +160,24 @@ def _encode_by_table(labels: Labels, classes: NDArray[np.int64]) -> NDArray[np.i
     return codes
 
 
-def _is_text(labels: Labels) -> bool:
-    return labels.dtype.kind in "UST" or (
-        labels.dtype.kind == "O" and len(labels) > 0 and isinstance(labels[0], str | bytes)
-    )
+def _kind(labels: Labels) -> str:
+    if labels.dtype.kind == "O":
+        first = labels[0] if len(labels) else ""
+        if isinstance(first, bool | np.bool_):
+            return "bool"
+        return "number" if isinstance(first, int | float | np.number) else type(first).__name__
+    return {"U": "str", "b": "bool"}.get(labels.dtype.kind, "number")
 
 
-def _comparable(labels: Labels, classes: Labels) -> bool:
-    return _is_text(labels) == _is_text(classes)
+def are_comparable(labels: Labels, classes: Labels) -> bool:
+    """Whether labels and classes are of one kind: text, truth values or numbers.
+
+    Examples
+    --------
+    >>> are_comparable(np.array([1]), np.array([2.0])), are_comparable(np.array(["1"]), np.array([1]))
+    (True, False)
+    """
+    return _kind(labels) == _kind(classes)
 
 
 def union_of_classes(first: Labels, second: Labels) -> Labels:
@@ -160,25 +192,37 @@ def union_of_classes(first: Labels, second: Labels) -> Labels:
         return second
     if len(second) == 0:
         return first
-    if not _comparable(first, second):
+    if not are_comparable(first, second):
         raise LabelError(
-            f"labels like {second[0]!r} cannot be compared with classes like {first[0]!r}; "
+            f"labels like {label_text(second[0])} cannot be compared with classes like {label_text(first[0])}; "
             "use one kind of label throughout"
         )
-    return distinct_labels(np.concatenate([first, second]))
+    united = distinct_labels(np.concatenate([first, second]))
+    if set(united.tolist()) != {*first.tolist(), *second.tolist()}:
+        raise LabelError(
+            f"labels of type {second.dtype} and classes of type {first.dtype} have no common type that holds "
+            "them all; convert them to one type"
+        )
+    return united
 
 
-def describe_unknown(labels: Labels, codes: NDArray[np.intp], classes: Labels, place: str) -> str:
+def describe_unknown(label: Any, row: int, classes: Labels, place: str) -> str:
     """Say which label is unknown, where, and what to do."""
-    position = int((codes == UNKNOWN).argmax())
-    known = ", ".join(repr(label) for label in classes[:8].tolist())
+    known = ", ".join(repr(known) for known in classes[:8].tolist())
     if len(classes) > 8:
         known += f", ... ({len(classes)} classes)"
     return (
-        f"{place}: row {position} has the unknown label {_plain(labels[position])!r}; the classes are [{known}]; "
+        f"row {row} has the unknown label {label_text(label)} ({place}); the classes are [{known}]; "
         "pass on_new_class='add' to learn new classes"
     )
 
 
-def _plain(label: Any) -> Any:
-    return label.item() if isinstance(label, np.generic) else label
+def label_text(label: Any) -> str:
+    """Return a label as a user would write it.
+
+    Examples
+    --------
+    >>> label_text(np.int64(3)), label_text(np.str_("a"))
+    ('3', "'a'")
+    """
+    return repr(label.item() if isinstance(label, np.generic) else label)

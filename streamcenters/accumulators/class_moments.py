@@ -15,7 +15,7 @@ from streamcenters.errors import FeatureError, ForgetError, InputError
 from streamcenters.kernels.dense_moments import add_dense, add_dense_observed, add_dense_weighted
 from streamcenters.kernels.pairs import add_pairs, scale_pairs
 from streamcenters.kernels.sparse_moments import add_sparse, add_sparse_observed, add_sparse_weighted
-from streamcenters.labels import Labels, encode_labels, union_of_classes
+from streamcenters.labels import Labels, encode_labels, label_text, union_of_classes
 
 # Adding less than this to any float64 cannot overflow it.
 _SAFE_MAGNITUDE = 1e290
@@ -104,7 +104,10 @@ class ClassMoments:
         if not np.isfinite(peak):
             refuse_not_finite(chunk, codes, allow_missing=self.missing_rows is not None)
         heaviest = 1.0 if chunk.weights is None else float(chunk.weights.max(initial=1.0))
-        return max(peak, 1.0) * max(1, chunk.n_rows) * heaviest < _SAFE_MAGNITUDE
+        largest = max(peak, 1.0)
+        if self.squares is not None:
+            largest *= largest
+        return largest * max(1, chunk.n_rows) * heaviest < _SAFE_MAGNITUDE
 
     def update(self, chunk: Chunk, codes: NDArray[np.intp], *, sign: int = 1) -> None:
         """Add the rows of a chunk; `codes` are their rows in `classes`, negative ones do not count.
@@ -192,7 +195,7 @@ class ClassMoments:
         is_short = (rows_left < 0) | (weight_left < -slack) | ((rows_left > 0) & (weight_left <= slack))
         for c in np.flatnonzero(is_short):
             raise ForgetError(
-                f"{place}: class {self.classes[c]!r} holds {self.class_rows[c]} rows of weight "
+                f"{place}: class {label_text(self.classes[c])} holds {self.class_rows[c]} rows of weight "
                 f"{self.class_weight[0, c]:g}, too few for the {self.class_rows[c] - rows_left[c]} rows of weight "
                 f"{self.class_weight[0, c] - weight_left[c]:g} to forget; forget only rows that were learned"
             )
@@ -201,7 +204,7 @@ class ClassMoments:
             if lacking.any():
                 row, feature = (int(i[0]) for i in np.nonzero(lacking))
                 raise ForgetError(
-                    f"{place}: feature {feature} of class {other.classes[row]!r} was missing in "
+                    f"{place}: feature {feature} of class {label_text(other.classes[row])} was missing in "
                     f"{self.missing_rows[at][row, feature]} learned rows, fewer than the "
                     f"{other.missing_rows[row, feature]} to forget; forget only rows that were learned"
                 )
@@ -245,6 +248,10 @@ class ClassMoments:
         self._refuse_overflow(other, sign, place)
         self.add_classes(other.classes)
         at = encode_labels(other.classes, self.classes)
+        if (at < 0).any():
+            raise InputError(
+                f"{place}: the class {label_text(other.classes[at < 0][0])} cannot be told from the others"
+            )
         self.class_rows[at] += sign * other.class_rows
         for mine, theirs in self._pair_arrays(other):
             for source, target in enumerate(at):
@@ -267,16 +274,17 @@ class ClassMoments:
     def _refuse_overflow(self, other: ClassMoments, sign: int, place: str) -> None:
         if _peak(self.class_weight[0]) + _peak(other.class_weight[0]) > 2 * _SAFE_MAGNITUDE:
             raise InputError(f"{place}: the sum of the weights overflows float64; divide them by a constant")
-        if _peak(self.sums[0]) + _peak(other.sums[0]) < 2 * _SAFE_MAGNITUDE:
-            return
         at = encode_labels(other.classes, self.classes)
-        with np.errstate(over="ignore"):
-            totals = self.sums[0][at[at >= 0]] + sign * other.sums[0][at >= 0]
-        if not np.isfinite(totals).all():
-            feature = int(np.nonzero(~np.isfinite(totals))[1][0])
-            raise InputError(
-                f"{place}: the sum of feature {feature} overflows float64; divide that feature by a constant first"
-            )
+        for what, mine, theirs in (
+            ("sum", self.sums, other.sums),
+            ("sum of squares", self.squares, other.squares),
+        ):
+            if mine is None or theirs is None or _peak(mine[0]) + _peak(theirs[0]) < 2 * _SAFE_MAGNITUDE:
+                continue
+            with np.errstate(over="ignore"):
+                totals = mine[0][at[at >= 0]] + sign * theirs[0][at >= 0]
+            if not np.isfinite(totals).all():
+                raise InputError(_overflow(place, what, int(np.nonzero(~np.isfinite(totals))[1][0])))
 
     def add_classes(self, labels: Labels) -> None:
         """Make room for classes that are not there yet; they start without rows."""
@@ -284,16 +292,15 @@ class ClassMoments:
         if len(united) == len(self.classes):
             return
         at = encode_labels(self.classes, united)
-        n_classes = len(united)
-        self.class_rows = _spread(self.class_rows, at, n_classes, axis=0)
-        self.class_weight = _spread(self.class_weight, at, n_classes, axis=1)
-        self.sums = _spread(self.sums, at, n_classes, axis=1)
-        if self.squares is not None:
-            self.squares = _spread(self.squares, at, n_classes, axis=1)
-        if self.missing_rows is not None and self.missing_weight is not None:
-            self.missing_rows = _spread(self.missing_rows, at, n_classes, axis=0)
-            self.missing_weight = _spread(self.missing_weight, at, n_classes, axis=1)
+        axes = {"class_rows": 0, "missing_rows": 0}  # everywhere else pairs come first
+        spread = {
+            name: _spread(array, at, len(united), axis=axes.get(name, 1))
+            for name, array in self.to_arrays().items()
+        }
+        # all allocated: nothing fails from here on
         self.classes = united
+        for name, array in spread.items():
+            setattr(self, name, array)
 
     def place_features(self, positions: NDArray[np.intp], n_features: int) -> None:
         """Move feature i to `positions[i]` of `n_features`.
@@ -401,13 +408,22 @@ class ClassMoments:
             raise InputError(
                 f"{chunk.place}: the sum of the weights overflows float64; divide them by a constant"
             )
-        if np.isfinite(self.sums[0, :, chunk.column_span]).all():
-            return
+        for what, pairs in (("sum", self.sums), ("sum of squares", self.squares)):
+            if pairs is not None and not np.isfinite(pairs[0, :, chunk.column_span]).all():
+                self._refuse_overflow_in(chunk, codes, what, pairs)
+
+    def _refuse_overflow_in(
+        self, chunk: Chunk, codes: NDArray[np.intp], what: str, pairs: NDArray[np.float64]
+    ) -> None:
         refuse_not_finite(chunk, codes, allow_missing=self.missing_rows is not None)
-        bad = feature_number(chunk, int(np.nonzero(~np.isfinite(self.sums[0, :, chunk.column_span]))[1][0]))
-        raise InputError(
-            f"{chunk.place}: the sum of feature {bad} overflows float64; divide that feature by a constant first"
-        )
+        bad = feature_number(chunk, int(np.nonzero(~np.isfinite(pairs[0, :, chunk.column_span]))[1][0]))
+        raise InputError(_overflow(chunk.place, what, bad))
+
+
+def _overflow(place: str, what: str, feature: int) -> str:
+    return (
+        f"{place}: the {what} of feature {feature} overflows float64; divide that feature by a constant first"
+    )
 
 
 def _rows_by_class(codes: NDArray[np.intp], n_classes: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -442,5 +458,5 @@ def _require_subset(labels: Labels, classes: Labels, place: str) -> None:
     unknown = encode_labels(labels, classes) < 0
     if unknown.any():
         raise ForgetError(
-            f"{place}: class {labels[unknown][0]!r} was never learned; forget only rows that were learned"
+            f"{place}: class {label_text(labels[unknown][0])} was never learned; forget only rows that were learned"
         )

@@ -30,44 +30,52 @@ class RowResults:
         self.values[row_start : row_start + len(results)] = results
 
 
-class ConfusionCounts:
-    """Weight of rows by true and predicted class; a true label that is no class counts in the last row.
+class ClassHits:
+    """Weight of rows by true class, and of those that were predicted right.
 
-    Merge law: exact for unit weights, to rounding otherwise.
+    Two numbers per class, whatever the number of classes. Merge law: exact for unit weights, to
+    rounding otherwise.
+
+    Attributes
+    ----------
+    weight : float64 of shape (2, n_classes + 1)
+        All rows, and right ones; rows whose label is no class count in the last column.
 
     Examples
     --------
     >>> import numpy as np
-    >>> counts = ConfusionCounts(2)
-    >>> counts.update(np.array([0, 1, 1]), np.array([0, 0, 1]), None)
-    >>> counts.accuracy
+    >>> hits = ClassHits(2)
+    >>> hits.update(np.array([0, 1, 1]), np.array([0, 0, 1]), None)
+    >>> hits.accuracy
     0.6666666666666666
     """
 
     def __init__(self, n_classes: int) -> None:
-        self.weight = np.zeros((n_classes + 1, n_classes))
+        self.weight = np.zeros((2, n_classes + 1))
 
     def update(
         self, true: NDArray[np.intp], predicted: NDArray[np.intp], weights: NDArray[np.float64] | None
     ) -> None:
-        """Add rows; a negative true code stands for an unknown label."""
-        n_classes = self.weight.shape[1]
-        rows = np.where(true < 0, n_classes, true)
-        cells = np.bincount(rows * n_classes + predicted, weights=weights, minlength=self.weight.size)
-        self.weight += cells.reshape(self.weight.shape)
+        """Add rows; a negative true code stands for a label that is no class."""
+        n_columns = self.weight.shape[1]
+        is_right = true == predicted
+        right_weights = None if weights is None else weights[is_right]
+        column = np.where(true < 0, n_columns - 1, true)
+        self.weight[0] += np.bincount(column, weights=weights, minlength=n_columns)
+        self.weight[1] += np.bincount(column[is_right], weights=right_weights, minlength=n_columns)
 
-    def merge(self, other: ConfusionCounts) -> None:
+    def merge(self, other: ClassHits) -> None:
         """Add the counts of other rows."""
         self.weight += other.weight
 
-    def copy(self) -> ConfusionCounts:
+    def copy(self) -> ClassHits:
         """Return an independent copy."""
-        duplicate = ConfusionCounts(self.weight.shape[1])
+        duplicate = ClassHits(self.weight.shape[1] - 1)
         duplicate.weight = self.weight.copy()
         return duplicate
 
     @property
     def accuracy(self) -> float:
         """Part of the weight whose predicted class is the true one."""
-        total = self.weight.sum()
-        return float(np.trace(self.weight[:-1]) / total) if total > 0 else float("nan")
+        total, right = self.weight.sum(axis=1)
+        return float(right / total) if total > 0 else float("nan")

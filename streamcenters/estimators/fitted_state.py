@@ -26,12 +26,13 @@ class FittedState:
 
     def derive(self, key: Hashable, compute: Callable[[], T]) -> T:
         """Return the cached value of a key, computing it at the first demand."""
-        if key not in self._derived:
+        derived = self._derived  # a learner in another thread may put a fresh one in its place
+        if key not in derived:
             value = compute()
             if isinstance(value, np.ndarray):
                 value.flags.writeable = False  # the caller gets the cached array itself
-            self._derived[key] = value
-        return self._derived[key]  # type: ignore[no-any-return]
+            derived[key] = value
+        return derived[key]  # type: ignore[no-any-return]
 
     def share(self) -> FittedState:
         """Return a second state on the same moments; whichever learns first copies them."""

@@ -24,13 +24,14 @@ from streamcenters.estimators.feature_alignment import FeatureAlignment, align_f
 from streamcenters.estimators.fitted_state import FittedState
 from streamcenters.gains.decisions import Decision, RowScorer
 from streamcenters.gains.ranking import rank_features, resolve_k, top_features
-from streamcenters.labels import Labels, as_label_array, distinct_labels, encode_labels
+from streamcenters.labels import Labels, as_label_array, distinct_labels, encode_labels, label_text
 from streamcenters.passes import run_pass
 from streamcenters.passes.interrupts import deferred_interrupt
 from streamcenters.passes.moments_pass import MomentsPass
-from streamcenters.passes.prediction_pass import apply_rows, count_confusion
+from streamcenters.passes.prediction_pass import apply_rows, count_hits
 from streamcenters.sources import is_streamed, open_source
 from streamcenters.sources.in_memory import InMemorySource
+from streamcenters.sources.one_shot import OneShotSource
 
 _NO_CLASSES = np.empty(0, np.int64)
 
@@ -101,7 +102,7 @@ class StreamingClassifier(ClassifierMixin, SelectorMixin, BaseEstimator):  # typ
         if np.count_nonzero(moments.class_rows) < 2:
             label = moments.classes[moments.class_rows > 0][0]
             raise InputError(
-                f"{source.name} holds rows of only one class ({label!r}); "
+                f"{source.name} holds rows of only one class ({label_text(label)}); "
                 "a classifier needs rows of at least two classes"
             )
         self._adopt_features(X, source, moments.n_features)
@@ -179,7 +180,7 @@ class StreamingClassifier(ClassifierMixin, SelectorMixin, BaseEstimator):  # typ
         counted, new_classes = plan.screen_labels(moments.classes, chunk)
         if sign < 0 and len(new_classes):
             raise ForgetError(
-                f"{source.name}: class {new_classes[0]!r} was never learned; forget only rows that were learned"
+                f"{source.name}: class {label_text(new_classes[0])} was never learned; forget only rows that were learned"
             )
         if not moments.validate(chunk, counted):
             return False
@@ -211,7 +212,7 @@ class StreamingClassifier(ClassifierMixin, SelectorMixin, BaseEstimator):  # typ
         unknown = encode_labels(labels, self.classes_) < 0
         if unknown.any():
             raise LabelError(
-                f"{place} has the class {labels[unknown][0]!r}, which the model does not; "
+                f"{place} has the class {label_text(labels[unknown][0])}, which the model does not; "
                 "pass on_new_class='add' to learn new classes"
             )
 
@@ -287,7 +288,7 @@ class StreamingClassifier(ClassifierMixin, SelectorMixin, BaseEstimator):  # typ
     def decay(self, factor: float) -> Self:
         """Multiply the weight of everything learned so far by `factor`, in (0, 1]."""
         check_is_fitted(self)
-        if not 0.0 < factor <= 1.0:
+        if not isinstance(factor, int | float | np.number) or not 0.0 < factor <= 1.0:
             raise ParameterError(
                 f"factor={factor!r} is not in (0, 1]; 0.5 halves the weight of what was learned"
             )
@@ -304,6 +305,10 @@ class StreamingClassifier(ClassifierMixin, SelectorMixin, BaseEstimator):  # typ
         twin._state = self._state.share()
         twin._resolve_k(self.n_features_in_)
         return twin  # type: ignore[no-any-return]
+
+    def __copy__(self) -> Self:
+        twin = self.at(self.k) if self._is_fitted() else type(self)(**self.get_params(deep=False))
+        return twin
 
     # -- derived on demand ----------------------------------------------------------------------
 
@@ -404,8 +409,7 @@ class StreamingClassifier(ClassifierMixin, SelectorMixin, BaseEstimator):  # typ
         """
         check_is_fitted(self)
         source = self._open_for_prediction(X, y, sample_weight)
-        counts = count_confusion(source, self._decision().codes, self.support_, self.classes_)
-        return counts.accuracy
+        return count_hits(source, self._decision().codes, self.support_, self.classes_).accuracy
 
     def _apply(self, X: Any, function: Any, n_outputs: int | None, dtype: Any) -> Any:
         source = self._open_for_prediction(X, None, None)
@@ -418,11 +422,18 @@ class StreamingClassifier(ClassifierMixin, SelectorMixin, BaseEstimator):  # typ
 
     def _open_for_prediction(self, X: Any, y: Any, sample_weight: Any) -> ChunkSource:
         source = open_source(X, y, sample_weight=sample_weight)
-        if is_streamed(X):
+        if isinstance(source, OneShotSource):
+            source.check_batches(self._require_batch_features)
+        elif is_streamed(X):
             self._require_features_of(source)
         else:
             validate_data(self, X, reset=False, skip_check_array=True)
         return source
+
+    def _require_batch_features(self, names: NDArray[np.object_] | None, n_features: int, place: str) -> None:
+        require_same_features(
+            self._names(), self.n_features_in_, names, n_features, place, type(self).__name__
+        )
 
     def _require_features_of(self, source: ChunkSource) -> None:
         require_same_features(

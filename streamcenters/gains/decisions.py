@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from streamcenters.errors import InputError
 
+# Scores of rows by classes that are held at a time; with many classes they outgrow the data.
+_SCORE_BYTES = 16 * 2**20
+
 
 class RowScorer(Protocol):
     """A model that scores rows against the classes that have rows."""
@@ -53,16 +56,22 @@ class Decision:
 
     def codes(self, values: Any, columns: NDArray[np.intp], place: str) -> NDArray[np.intp]:
         """Return the row in `classes` of the decided class."""
-        best = self._known_scores(values, columns, place).argmax(axis=1)
-        codes: NDArray[np.intp] = self.scorer.present[best]
+        codes = np.empty(values.shape[0], np.intp)
+        step = max(64, _SCORE_BYTES // (8 * max(1, len(self.scorer.present))))
+        for start in range(0, len(codes), step):
+            rows = values if step >= len(codes) else values[start : start + step]
+            best = self._known_scores(rows, columns, place, start).argmax(axis=1)
+            codes[start : start + step] = self.scorer.present[best]
         return codes
 
-    def _known_scores(self, values: Any, columns: NDArray[np.intp], place: str) -> NDArray[np.float64]:
+    def _known_scores(
+        self, values: Any, columns: NDArray[np.intp], place: str, start: int = 0
+    ) -> NDArray[np.float64]:
         scores, bad_row = self.scorer.score_rows(values, columns, self.allow_missing)
         if bad_row >= 0:
             remedy = "" if self.allow_missing else ", or fit with missing='ignore' to leave NaN out"
             raise InputError(
-                f"Input X contains NaN or infinity in a selected feature of row {bad_row} of {place}; "
+                f"Input X contains NaN or infinity in a selected feature of row {start + bad_row} of {place}; "
                 f"remove or impute it{remedy}"
             )
         return scores

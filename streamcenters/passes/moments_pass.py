@@ -17,6 +17,7 @@ from streamcenters.labels import (
     describe_unknown,
     distinct_labels,
     encode_labels,
+    label_text,
 )
 
 # Code of a row that does not count, because its weight is zero.
@@ -92,7 +93,12 @@ class MomentsPass:
         if len(new_classes) == 0:
             return codes
         accumulator.add_classes(new_classes)
-        return self.screen_labels(accumulator.classes, chunk)[0]
+        codes, still_new = self.screen_labels(accumulator.classes, chunk)
+        if len(still_new):
+            raise LabelError(
+                f"{chunk.place}: the label {label_text(still_new[0])} cannot be told from the classes"
+            )
+        return codes
 
     def screen_labels(self, classes: Labels, chunk: Chunk) -> tuple[NDArray[np.intp], Labels]:
         """Return the codes of the rows among `classes`, and the classes that would have to be added.
@@ -101,22 +107,25 @@ class MomentsPass:
         """
         if chunk.labels is None:
             raise LabelError(f"{chunk.place} has no labels; pass y, or a store that holds them")
-        if chunk.weights is not None and not chunk.weights.all():
-            kept = chunk.weights != 0.0
-            codes = np.full(chunk.n_rows, _DROPPED, np.intp)
-            codes[kept], new_classes = self._screen(
-                classes, as_label_array(chunk.labels[kept], chunk.place), chunk
-            )
-            return codes, new_classes
-        return self._screen(classes, as_label_array(chunk.labels, chunk.place), chunk)
+        if chunk.weights is None or chunk.weights.all():
+            return self._screen(classes, chunk, np.arange(chunk.n_rows))
+        kept = np.flatnonzero(chunk.weights)
+        codes = np.full(chunk.n_rows, _DROPPED, np.intp)
+        codes[kept], new_classes = self._screen(classes, chunk, kept)
+        return codes, new_classes
 
-    def _screen(self, classes: Labels, labels: Labels, chunk: Chunk) -> tuple[NDArray[np.intp], Labels]:
+    def _screen(
+        self, classes: Labels, chunk: Chunk, kept: NDArray[np.intp]
+    ) -> tuple[NDArray[np.intp], Labels]:
+        rows = chunk.row_start + kept
+        labels = as_label_array(np.asarray(chunk.labels)[kept], chunk.place, rows)
         codes = encode_labels(labels, classes)
-        unknown = codes == UNKNOWN
-        if not unknown.any():
+        unknown = np.flatnonzero(codes == UNKNOWN)
+        if len(unknown) == 0:
             return codes, classes[:0]
         if not self.learns_classes:
-            raise LabelError(describe_unknown(labels, codes, classes, chunk.place))
+            first = unknown[0]
+            raise LabelError(describe_unknown(labels[first], int(rows[first]), classes, chunk.place))
         return codes, distinct_labels(labels[unknown])
 
     def merge(self, accumulator: ClassMoments, other: ClassMoments) -> None:

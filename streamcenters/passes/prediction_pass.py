@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamcenters.accumulators.row_results import ConfusionCounts, RowResults
+from streamcenters.accumulators.row_results import ClassHits, RowResults
 from streamcenters.chunks import Chunk, ChunkSource
 from streamcenters.errors import LabelError, SourceError
-from streamcenters.labels import Labels, as_label_array, encode_labels
+from streamcenters.labels import Labels, are_comparable, as_label_array, encode_labels, label_text
 from streamcenters.passes.running import run_pass
 
 # Takes values and the columns of them to use, returns one result per row.
@@ -57,8 +57,8 @@ class ApplyPass:
 
 
 @dataclass(frozen=True)
-class ConfusionPass:
-    """Counts true against predicted classes; `function` returns predicted class codes."""
+class HitsPass:
+    """Counts rows that are predicted right; `function` returns predicted class codes."""
 
     function: RowFunction
     columns: NDArray[np.intp]
@@ -67,11 +67,11 @@ class ConfusionPass:
     title = "scoring"
     folds_disjoint_rows = False
 
-    def start(self, chunk: Chunk) -> ConfusionCounts:
+    def start(self, chunk: Chunk) -> ClassHits:
         """Return counts of zero."""
-        return ConfusionCounts(len(self.classes))
+        return ClassHits(len(self.classes))
 
-    def fold(self, accumulator: ConfusionCounts, chunk: Chunk) -> None:
+    def fold(self, accumulator: ClassHits, chunk: Chunk) -> None:
         """Predict the rows of a chunk and count."""
         if chunk.labels is None:
             raise LabelError(
@@ -81,25 +81,31 @@ class ConfusionPass:
         if weights is not None and not weights.all():
             kept = np.flatnonzero(weights)
             values, labels, weights = values[kept], labels[kept], weights[kept]
-        true = encode_labels(as_label_array(labels, chunk.place), self.classes)
+        labels = as_label_array(labels, chunk.place)
+        if len(labels) and not are_comparable(labels, self.classes):
+            raise LabelError(
+                f"{chunk.place}: labels like {label_text(labels[0])} can never equal classes like "
+                f"{label_text(self.classes[0])}; pass labels of the kind that the model was fitted with"
+            )
+        true = encode_labels(labels, self.classes)
         predicted = self.function(values, self.columns, chunk.place)
         accumulator.update(true, predicted, weights)
 
-    def merge(self, accumulator: ConfusionCounts, other: ConfusionCounts) -> None:
+    def merge(self, accumulator: ClassHits, other: ClassHits) -> None:
         """Add the counts of another thread or worker."""
         accumulator.merge(other)
 
-    def for_some_columns(self) -> ConfusionPass:
+    def for_some_columns(self) -> HitsPass:
         """Return the pass itself: it sees all its columns at once."""
         return self
 
-    def join(self, side_by_side: list[ConfusionCounts]) -> ConfusionCounts:
+    def join(self, side_by_side: list[ClassHits]) -> ClassHits:
         """Refuse: a row is scored with all its columns at once."""
         raise SourceError(
             "rows are never scored by parts of their columns; rechunk the dask array to whole rows"
         )
 
-    def n_bytes(self, accumulator: ConfusionCounts) -> int:
+    def n_bytes(self, accumulator: ClassHits) -> int:
         """Return the size of the counts."""
         return accumulator.weight.nbytes
 
@@ -132,10 +138,10 @@ def apply_rows(
     return np.zeros(plan.shape, plan.dtype) if results is None else results.values
 
 
-def count_confusion(
+def count_hits(
     source: ChunkSource, function: RowFunction, support: NDArray[np.intp], classes: Labels
-) -> ConfusionCounts:
-    """Return the confusion counts of a labelled source, one-shot iterators included."""
+) -> ClassHits:
+    """Return how many rows of a labelled source are predicted right, one-shot iterators included."""
     narrowed, columns = select_columns(source, support)
-    counts = run_pass(narrowed, ConfusionPass(function, columns, classes))
-    return ConfusionCounts(len(classes)) if counts is None else counts
+    counts = run_pass(narrowed, HitsPass(function, columns, classes))
+    return ClassHits(len(classes)) if counts is None else counts

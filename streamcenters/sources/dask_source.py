@@ -87,6 +87,8 @@ class DaskSource:
             values = self._aligned(values, what)
             return list(values.to_delayed().ravel())
         values = np.asarray(values)
+        if values.ndim == 0 and what == "weights":
+            return [float(values)] * len(row_chunks)
         if values.ndim != 1:
             raise LabelError(f"{what} have shape {values.shape}; give one per row")
         if np.isnan(row_chunks).any():

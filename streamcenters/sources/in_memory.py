@@ -29,7 +29,7 @@ def open_in_memory(X: Any, y: Any, sample_weight: Any, settings: ReadSettings) -
     else:
         values = as_matrix(X)
         n_rows, n_features = values.shape
-    labels = None if y is None else column_or_1d(y, warn=True)
+    labels = None if y is None else column_or_1d(_without_extension(y), warn=True)
     weights = as_weights(sample_weight, n_rows)
     if labels is not None and len(labels) != n_rows:
         raise InputError(
@@ -37,6 +37,14 @@ def open_in_memory(X: Any, y: Any, sample_weight: Any, settings: ReadSettings) -
             "give one label per row"
         )
     return InMemorySource(values, labels, weights, names, settings)
+
+
+def _without_extension(y: Any) -> Any:
+    """Return a nullable pandas column as the numbers it holds; with a gap, as objects."""
+    native = getattr(getattr(y, "dtype", None), "numpy_dtype", None)
+    if native is None:
+        return y
+    return y.to_numpy(dtype=object if y.isna().any() else native)
 
 
 def as_matrix(X: Any) -> Any:

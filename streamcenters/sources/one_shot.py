@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamcenters.chunks import Chunk, ChunkReader, ReadSettings, row_place
+from streamcenters.chunks import Chunk, ChunkReader, ReadSettings
 from streamcenters.errors import FeatureError, InputError, SourceError
 from streamcenters.sources.in_memory import InMemorySource, frame_feature_names, open_in_memory
 
@@ -37,6 +37,11 @@ class OneShotSource:
         self.settings = settings
         self.feature_names: NDArray[np.object_] | None = None
         self._has_begun = False
+        self._check: Callable[[NDArray[np.object_] | None, int, str], None] | None = None
+
+    def check_batches(self, check: Callable[[NDArray[np.object_] | None, int, str], None]) -> None:
+        """Have every batch checked by its feature names, number of features and place."""
+        self._check = check
 
     @property
     def shape(self) -> tuple[int | None, int | None]:
@@ -53,8 +58,10 @@ class OneShotSource:
             if source is None:
                 continue
             self._check_names(batch[0], number)
-            n_rows = source.shape[0]
-            place = row_place(row_start, row_start + n_rows, f"batch {number}")
+            n_rows, n_features = source.shape
+            if self._check is not None:
+                self._check(source.feature_names, n_features, f"batch {number} of the iterator")
+            place = f"batch {number} of the iterator"
             for chunk in source.chunks():
                 yield replace(chunk, row_start=row_start + chunk.row_start, place=place)
             row_start += n_rows

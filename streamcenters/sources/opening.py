@@ -63,9 +63,13 @@ def open_source(
         raise SourceError(
             f"labels={labels!r} names labels inside a Zarr group, but X is {type(X).__name__}; pass y"
         )
-    if isinstance(X, ChunkSource):
+    if isinstance(X, ChunkSource) and package == "streamcenters":
         if y is not None or sample_weight is not None:
             raise SourceError(f"{X.name} is a source already; pass y and sample_weight where it is opened")
+        if settings != ReadSettings():
+            raise SourceError(
+                f"{X.name} is a source already; pass threads, memory and progress where it is opened"
+            )
         return X
     if package == "dask":
         from streamcenters.sources.dask_source import DaskSource

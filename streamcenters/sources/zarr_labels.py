@@ -85,6 +85,8 @@ def _as_names(
     # names apply to integer codes only: text labels are labels already
     if class_names is None or dtype.kind not in "iu":
         return None
+    if isinstance(class_names, str | dict) or any(name is None for name in class_names):
+        raise LabelError(f"the class names of {place} are not a list of names; give one name for each code")
     names = np.asarray(class_names)
     names = as_text(names) if names.dtype.kind in "TO" else names
     distinct, counts = np.unique(names, return_counts=True)

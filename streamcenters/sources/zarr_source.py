@@ -73,7 +73,8 @@ def _open_matrix(X: Any) -> _Opened:
 
 def _open_node(path: str | os.PathLike[str]) -> zarr.Array[Any] | zarr.Group:
     try:
-        return zarr.open(path, mode="r")
+        is_zip = os.fspath(path).endswith(".zip") and os.path.isfile(path)
+        return zarr.open(zarr.storage.ZipStore(os.fspath(path), mode="r") if is_zip else path, mode="r")
     except ImportError as error:
         raise SourceError(
             f"{os.fspath(path)!r} needs a package that is not installed ({_first_line(error)}); "
@@ -114,7 +115,7 @@ def _open_labels(
     path = labels or "y"
     if opened.group is None or path not in opened.group:
         raise SourceError(f"{opened.name} holds no labels at {path!r}; pass labels= with their path, or y")
-    class_names = opened.group.attrs.get("class_names")
+    class_names = opened.group.attrs.get("class_names") if path == "y" else None
     return open_label_column(
         opened.group[path], class_names, n_rows, f"{path} in {opened.name}", missing_chunks
     )

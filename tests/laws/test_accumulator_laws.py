@@ -13,7 +13,7 @@ from scipy import sparse
 
 import streamcenters.accumulators
 from streamcenters.accumulators.class_moments import ClassMoments
-from streamcenters.accumulators.row_results import ConfusionCounts
+from streamcenters.accumulators.row_results import ClassHits
 from streamcenters.chunks import Chunk
 
 settings.register_profile("laws", parent=settings.get_profile("fixed"), max_examples=30)
@@ -95,14 +95,14 @@ class MomentsAdapter:
 class ConfusionAdapter:
     """Rows are (true code, predicted code, weight)."""
 
-    kind = ConfusionCounts
+    kind = ClassHits
 
     def rows(self):
         row = st.tuples(st.integers(-1, N_CLASSES - 1), st.integers(0, N_CLASSES - 1), WEIGHTS)
         return st.lists(row, max_size=14)
 
     def empty(self):
-        return ConfusionCounts(N_CLASSES)
+        return ClassHits(N_CLASSES)
 
     def update(self, counts, rows):
         true, predicted = (np.array([row[i] for row in rows], np.intp) for i in (0, 1))
