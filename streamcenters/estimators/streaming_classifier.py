@@ -180,7 +180,8 @@ class StreamingClassifier(ClassifierMixin, SelectorMixin, BaseEstimator):  # typ
         counted, new_classes = plan.screen_labels(moments.classes, chunk)
         if sign < 0 and len(new_classes):
             raise ForgetError(
-                f"{source.name}: class {label_text(new_classes[0])} was never learned; forget only rows that were learned"
+                f"{source.name}: class {label_text(new_classes[0])} was never learned; "
+                "forget only rows that were learned"
             )
         if not moments.validate(chunk, counted):
             return False
