@@ -13,6 +13,7 @@ from scipy import sparse
 
 import streamcenters.accumulators
 from streamcenters.accumulators.class_moments import ClassMoments
+from streamcenters.accumulators.class_sketches import ClassSketches
 from streamcenters.accumulators.row_results import ClassHits
 from streamcenters.chunks import Chunk
 
@@ -92,6 +93,46 @@ class MomentsAdapter:
         return ClassMoments.from_arrays(moments.classes, arrays, moments.is_decayed)
 
 
+class SketchesAdapter:
+    """Few enough rows that every value is still there: then the laws hold to the bit of every answer."""
+
+    kind = ClassSketches
+    refuses = ("decay",)
+
+    def __init__(self, with_missing, as_sparse):
+        self.with_missing, self.as_sparse = with_missing, as_sparse
+
+    def rows(self):
+        value = st.one_of(WIDE_NUMBERS, st.just(0.0))
+        if self.with_missing:
+            value = st.one_of(value, st.just(float("nan")))
+        return st.lists(
+            st.tuples(st.integers(0, N_CLASSES - 1), st.tuples(*[value] * N_FEATURES)), max_size=14
+        )
+
+    def empty(self):
+        return ClassSketches(np.array(["a", "b", "c"]), N_FEATURES, with_missing=self.with_missing)
+
+    def update(self, sketches, rows):
+        codes = np.array([row[0] for row in rows], np.intp).reshape(-1)
+        values = np.array([row[1] for row in rows], float).reshape(-1, N_FEATURES)
+        sketches.update(
+            Chunk(sparse.csr_array(values) if self.as_sparse else values, None, None, place="rows"), codes
+        )
+
+    def value(self, sketches):
+        medians = sketches.medians()
+        arrays = [*medians, *sketches.dispersions(*medians), sketches.class_rows, sketches.observed()]
+        return [sketches.classes.tolist(), *((array + 0.0).tobytes() for array in arrays)]
+
+    def saved_and_loaded(self, sketches):
+        arrays = {
+            name: np.frombuffer(a.tobytes(), a.dtype).reshape(a.shape).copy()
+            for name, a in sketches.to_arrays().items()
+        }
+        return ClassSketches.from_arrays(sketches.classes, arrays)
+
+
 class ConfusionAdapter:
     """Rows are (true code, predicted code, weight)."""
 
@@ -113,6 +154,10 @@ class ConfusionAdapter:
 
 
 ADAPTERS = {
+    **{
+        "sketches" + " missing" * a + " sparse" * b: SketchesAdapter(a, b)
+        for a, b in itertools.product((False, True), repeat=2)
+    },
     "confusion": ConfusionAdapter(),
     **{
         "moments" + " squares" * a + " missing" * b + " sparse" * c + " weights" * d: MomentsAdapter(
@@ -141,7 +186,8 @@ def test_every_verb_that_an_accumulator_has_is_tested_here():
     for adapter in ADAPTERS.values():
         assert hasattr(adapter.kind, "copy")
         assert hasattr(adapter.kind, "to_arrays") == hasattr(adapter, "saved_and_loaded")
-        assert hasattr(adapter.kind, "decay") == hasattr(adapter, "scaled_value")
+        can_decay = hasattr(adapter.kind, "decay") and "decay" not in getattr(adapter, "refuses", ())
+        assert can_decay == hasattr(adapter, "scaled_value")
         can_forget = "sign" in inspect.signature(adapter.kind.update).parameters
         assert can_forget == hasattr(adapter, "forget")
 
