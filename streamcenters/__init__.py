@@ -13,7 +13,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from streamcenters.estimators import L2Centers
+    from streamcenters.estimators import (
+        L2Centers,
+        OddsRatio,
+        SparseBernoulliNB,
+        SparseMultinomialNB,
+        ThresholdedMultinomialNB,
+    )
     from streamcenters.sources import open_source
     from streamcenters.storage import load, save
 
@@ -22,12 +28,25 @@ __version__ = "0.1.0"
 # Names are loaded at first use: importing the package stays cheap.
 _HOMES = {
     "L2Centers": "streamcenters.estimators",
+    "OddsRatio": "streamcenters.estimators",
+    "SparseBernoulliNB": "streamcenters.estimators",
+    "SparseMultinomialNB": "streamcenters.estimators",
+    "ThresholdedMultinomialNB": "streamcenters.estimators",
     "load": "streamcenters.storage",
     "open_source": "streamcenters.sources",
     "save": "streamcenters.storage",
 }
 
-__all__ = ["L2Centers", "load", "open_source", "save"]
+__all__ = [
+    "L2Centers",
+    "OddsRatio",
+    "SparseBernoulliNB",
+    "SparseMultinomialNB",
+    "ThresholdedMultinomialNB",
+    "load",
+    "open_source",
+    "save",
+]
 
 
 def __getattr__(name: str) -> Any:

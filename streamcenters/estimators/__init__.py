@@ -1,8 +1,11 @@
 """The scikit-learn face: thin estimators over passes, accumulators and gains."""
 
+from streamcenters.estimators.bayes_selectors import OddsRatio, ThresholdedMultinomialNB
 from streamcenters.estimators.centers import L2Centers
+from streamcenters.estimators.naive_bayes import SparseBernoulliNB, SparseMultinomialNB
 from streamcenters.estimators.stored_form import register_estimator
 
-register_estimator(L2Centers)
+for estimator in (L2Centers, OddsRatio, SparseBernoulliNB, SparseMultinomialNB, ThresholdedMultinomialNB):
+    register_estimator(estimator)
 
-__all__ = ["L2Centers"]
+__all__ = ["L2Centers", "OddsRatio", "SparseBernoulliNB", "SparseMultinomialNB", "ThresholdedMultinomialNB"]

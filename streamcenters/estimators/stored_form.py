@@ -46,7 +46,7 @@ def pack_estimator(model: StreamingClassifier) -> StoredModel:
 
 
 def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
+    return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
 
 
 def _unpacker(estimator: type[StreamingClassifier]) -> Callable[[StoredModel], StreamingClassifier]:
