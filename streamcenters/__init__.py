@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from streamcenters.estimators import (
+        L1Centers,
         L2Centers,
         OddsRatio,
         SparseBernoulliNB,
@@ -27,6 +28,7 @@ __version__ = "0.1.0"
 
 # Names are loaded at first use: importing the package stays cheap.
 _HOMES = {
+    "L1Centers": "streamcenters.estimators",
     "L2Centers": "streamcenters.estimators",
     "OddsRatio": "streamcenters.estimators",
     "SparseBernoulliNB": "streamcenters.estimators",
@@ -38,6 +40,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "L1Centers",
     "L2Centers",
     "OddsRatio",
     "SparseBernoulliNB",

@@ -2,10 +2,25 @@
 
 from streamcenters.estimators.bayes_selectors import OddsRatio, ThresholdedMultinomialNB
 from streamcenters.estimators.centers import L2Centers
+from streamcenters.estimators.l1_centers import L1Centers
 from streamcenters.estimators.naive_bayes import SparseBernoulliNB, SparseMultinomialNB
 from streamcenters.estimators.stored_form import register_estimator
 
-for estimator in (L2Centers, OddsRatio, SparseBernoulliNB, SparseMultinomialNB, ThresholdedMultinomialNB):
+for estimator in (
+    L1Centers,
+    L2Centers,
+    OddsRatio,
+    SparseBernoulliNB,
+    SparseMultinomialNB,
+    ThresholdedMultinomialNB,
+):
     register_estimator(estimator)
 
-__all__ = ["L2Centers", "OddsRatio", "SparseBernoulliNB", "SparseMultinomialNB", "ThresholdedMultinomialNB"]
+__all__ = [
+    "L1Centers",
+    "L2Centers",
+    "OddsRatio",
+    "SparseBernoulliNB",
+    "SparseMultinomialNB",
+    "ThresholdedMultinomialNB",
+]

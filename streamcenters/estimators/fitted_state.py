@@ -7,20 +7,20 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from streamcenters.accumulators.class_moments import ClassMoments
-
 T = TypeVar("T")
 
 
 class FittedState:
-    """Class moments with a cache of derived values; copies share the moments until one of them learns.
+    """Statistics with a cache of derived values; copies share the statistics until one of them learns.
+
+    `moments` are class moments, or the statistics that an estimator has in their place.
 
     The cache lives here and not on the estimator, so that predict changes nothing that
     scikit-learn would see.
     """
 
-    def __init__(self, moments: ClassMoments) -> None:
-        self.moments = moments
+    def __init__(self, moments: Any) -> None:
+        self.moments: Any = moments
         self._derived: dict[Hashable, Any] = {}
         self._is_shared = False
 
@@ -42,7 +42,7 @@ class FittedState:
         twin._derived = dict(self._derived)
         return twin
 
-    def writable_moments(self) -> ClassMoments:
+    def writable_moments(self) -> Any:
         """Return moments that may be changed, and drop what was derived from the old ones."""
         if self._is_shared:
             self.moments = self.moments.copy()

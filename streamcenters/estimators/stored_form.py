@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from streamcenters.accumulators.class_moments import ClassMoments
 from streamcenters.errors import ModelFileError
 from streamcenters.estimators.fitted_state import FittedState
 from streamcenters.estimators.streaming_classifier import StreamingClassifier
@@ -55,7 +54,7 @@ def _unpacker(estimator: type[StreamingClassifier]) -> Callable[[StoredModel], S
         model._check_parameters()
         arrays = {name: array for name, array in stored.arrays.items() if name not in _NAME_ARRAYS}
         classes = labels_from_json(stored.header["classes"])
-        moments = ClassMoments.from_arrays(classes, arrays, bool(stored.header["is_decayed"]))
+        moments = model._statistics_from(classes, arrays, bool(stored.header["is_decayed"]))
         if missing := {"class_rows", "class_weight", "sums"} - arrays.keys():
             raise ModelFileError(f"the arrays {sorted(missing)} are missing")
         model.n_features_in_ = moments.n_features

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -37,10 +38,12 @@ _NO_CLASSES = np.empty(0, np.int64)
 
 
 class StreamingClassifier(ClassifierMixin, SelectorMixin, BaseEstimator):  # type: ignore[misc]
-    """Base of classifiers that are derived from class moments.
+    """Base of classifiers that are derived from statistics per class, class moments unless said otherwise.
 
     A subclass says what it needs (`_needs_squares`), its gains (`_derive_gains`) and its model for a
-    support (`_derive_scorer`); all of them are recomputed on demand, never while learning.
+    support (`_derive_scorer`); all of them are recomputed on demand, never while learning. One with other
+    statistics also says how a pass gathers them (`_plan`, `_learn_all`) and how they are read back
+    (`_statistics_from`); they keep the verbs and attributes of `ClassMoments` that it uses.
     """
 
     k: int | float | None
@@ -64,6 +67,16 @@ class StreamingClassifier(ClassifierMixin, SelectorMixin, BaseEstimator):  # typ
 
     def _derive_scorer(self, support: NDArray[np.intp]) -> RowScorer:
         raise NotImplementedError
+
+    def _learn_all(self, source: ChunkSource) -> Any:
+        """Return the statistics of a whole source, None if it has no chunks; one pass unless overridden."""
+        plan = self._plan(_NO_CLASSES, learns_classes=True, with_squares=self._needs_squares())
+        return run_pass(source, plan)
+
+    @staticmethod
+    def _statistics_from(classes: Labels, arrays: Mapping[str, NDArray[Any]], is_decayed: bool) -> Any:
+        """Rebuild the statistics of a saved model from their arrays."""
+        return ClassMoments.from_arrays(classes, arrays, is_decayed)
 
     # -- learning -------------------------------------------------------------------------------
 
@@ -91,8 +104,7 @@ class StreamingClassifier(ClassifierMixin, SelectorMixin, BaseEstimator):  # typ
         self._adopt_features(X, source)
         if source.shape[1] is not None:
             self._resolve_k(source.shape[1])
-        plan = self._plan(_NO_CLASSES, learns_classes=True, with_squares=self._needs_squares())
-        moments = run_pass(source, plan)
+        moments = self._learn_all(source)
         if moments is None or not moments.class_rows.sum():
             raise InputError(
                 f"{source.name} holds no rows, or all have weight zero; there is nothing to learn from"
@@ -190,7 +202,9 @@ class StreamingClassifier(ClassifierMixin, SelectorMixin, BaseEstimator):  # typ
         moments = self._state.writable_moments()
         with deferred_interrupt():
             moments.add_classes(new_classes)
-            moments.update(chunk, plan.admit_labels(moments, chunk), sign=sign)
+            codes = plan.admit_labels(moments, chunk)
+            # statistics that cannot forget take no sign
+            moments.update(chunk, codes) if sign > 0 else moments.update(chunk, codes, sign=sign)
         return True
 
     def _take_in(self, learned: ClassMoments, alignment: FeatureAlignment | None, place: str) -> None:
@@ -316,7 +330,8 @@ class StreamingClassifier(ClassifierMixin, SelectorMixin, BaseEstimator):  # typ
     @property
     def classes_(self) -> Labels:
         """Classes, sorted."""
-        return self._fitted_moments().classes.copy()
+        classes: Labels = self._fitted_moments().classes.copy()
+        return classes
 
     @property
     def class_count_(self) -> NDArray[np.float64]:
@@ -552,7 +567,7 @@ class StreamingClassifier(ClassifierMixin, SelectorMixin, BaseEstimator):  # typ
     def __sklearn_is_fitted__(self) -> bool:
         return self._is_fitted()
 
-    def _fitted_moments(self) -> ClassMoments:
+    def _fitted_moments(self) -> Any:
         check_is_fitted(self)
         return self._state.moments
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from median_adapters import MEDIAN_ADAPTERS
 from scipy import sparse
 
 import streamcenters.accumulators
@@ -159,6 +160,7 @@ ADAPTERS = {
         for a, b in itertools.product((False, True), repeat=2)
     },
     "confusion": ConfusionAdapter(),
+    **MEDIAN_ADAPTERS,
     **{
         "moments" + " squares" * a + " missing" * b + " sparse" * c + " weights" * d: MomentsAdapter(
             a, b, c, d

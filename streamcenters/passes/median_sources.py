@@ -1,0 +1,186 @@
+"""Parts of a source, and which classes its blocks of rows hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from streamcenters.chunks import Chunk, ChunkReader, ChunkSource, ReadSettings
+from streamcenters.labels import Labels, as_label_array, distinct_labels, encode_labels, union_of_classes
+
+
+@dataclass(frozen=True, slots=True)
+class LabelTable:
+    """How many rows of each class every block of rows holds.
+
+    Attributes
+    ----------
+    classes : sorted labels
+    block_rows : int64 of shape (n_blocks, n_classes), without rows of weight zero
+    """
+
+    classes: Labels
+    block_rows: NDArray[np.int64]
+
+    @property
+    def class_rows(self) -> NDArray[np.int64]:
+        """Rows of each class: int64 of shape (n_classes,)."""
+        rows: NDArray[np.int64] = self.block_rows.sum(axis=0)
+        return rows
+
+
+def read_label_table(source: Any) -> LabelTable:
+    """Count the labels of a re-readable source; its values are not read."""
+    if hasattr(source, "row_blocks"):
+        from streamcenters.passes.median_dask_labels import dask_label_blocks
+
+        return _tabulate(dask_label_blocks(source))
+    return _tabulate(list(_label_blocks(source)))
+
+
+def _label_blocks(source: Any) -> Iterator[tuple[Labels, NDArray[np.float64] | None, str]]:
+    edges = row_edges(source)
+    for start, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+        is_column = hasattr(source.labels, "rows")
+        labels = source.labels.rows(start, stop, source.weights) if is_column else source.labels[start:stop]
+        weights = None if source.weights is None else source.weights[start:stop]
+        yield labels, weights, f"rows {start} to {stop} of {source.name}"
+
+
+def row_edges(source: Any) -> NDArray[np.intp]:
+    """Return where the blocks of rows of a source begin, and its number of rows at the end."""
+    if hasattr(source, "row_starts"):
+        edges: NDArray[np.intp] = source.row_starts
+        return edges
+    n_rows = int(source.shape[0])
+    step = source.rows_per_chunk if hasattr(source, "rows_per_chunk") else source.plan.rows
+    return np.append(np.arange(0, max(1, n_rows), step), n_rows)
+
+
+def _tabulate(blocks: list[tuple[Labels, NDArray[np.float64] | None, str]]) -> LabelTable:
+    columns = []
+    classes: Labels = np.empty(0, np.int64)
+    for labels, weights, place in blocks:
+        kept = labels if weights is None or weights.all() else labels[weights != 0.0]
+        column = as_label_array(kept, place)
+        columns.append(column)
+        if len(column) and (encode_labels(column, classes) < 0).any():
+            classes = union_of_classes(classes, distinct_labels(column))
+    counts = [np.bincount(encode_labels(column, classes), minlength=len(classes)) for column in columns]
+    return LabelTable(classes, np.array(counts, np.int64).reshape(len(columns), len(classes)))
+
+
+def is_sparse_source(source: Any) -> bool:
+    """Whether the rows of a source are sparse."""
+    if hasattr(source, "indptr"):
+        return True
+    values = getattr(source, "values", None)
+    if values is None and hasattr(source, "row_blocks"):
+        values = source.array._meta
+    return bool(sparse.issparse(values))
+
+
+def some_features(source: Any, features: NDArray[np.intp], n_features: int) -> Any:
+    """Return the source of some features alone; a store reads only the chunks that hold them."""
+    if len(features) == n_features:
+        return source
+    return source.columns(features) if hasattr(source, "columns") else _SomeFeatures(source, features)
+
+
+class _Part:
+    """A source that is like another but for what it yields."""
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_source":  # while being unpickled
+            raise AttributeError(name)
+        return getattr(self._source, name)
+
+
+class _SomeFeatures(_Part):
+    """Some columns of a source that cannot read columns alone."""
+
+    def __init__(self, source: ChunkSource, features: NDArray[np.intp]) -> None:
+        super().__init__(source)
+        self._features = features
+
+    @property
+    def shape(self) -> tuple[int | None, int]:
+        return self._source.shape[0], len(self._features)
+
+    def chunks(self, start: int = 0) -> Iterator[Chunk]:
+        return (self._narrowed(chunk) for chunk in self._source.chunks(start))
+
+    def reader(self) -> ChunkReader:
+        return _MappedReader(self._source.reader(), None, self._narrowed)
+
+    def _narrowed(self, chunk: Chunk) -> Chunk:
+        first, last = int(self._features[0]), int(self._features[-1])
+        is_run = last - first + 1 == len(self._features)
+        columns: Any = slice(first, last + 1) if is_run else self._features
+        return replace(chunk, values=chunk.values[:, columns], n_features=len(self._features))
+
+
+class SomeBlocks(_Part):
+    """Some blocks of rows of a source, by number."""
+
+    def __init__(self, source: Any, blocks: NDArray[np.intp]) -> None:
+        super().__init__(source)
+        self._blocks = blocks
+        n_columns = getattr(source, "n_column_blocks", 1)
+        self._numbers = (blocks[:, None] * n_columns + np.arange(n_columns)).ravel()
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "row_blocks" and hasattr(self._source, "row_blocks"):
+            return self._some_row_blocks
+        return super().__getattr__(name)
+
+    def _some_row_blocks(self) -> list[Any]:
+        blocks = self._source.row_blocks()
+        return [blocks[i] for i in self._blocks]
+
+    @property
+    def n_chunks(self) -> int:
+        """Number of chunks in these blocks."""
+        return len(self._numbers)
+
+    def chunks(self, start: int = 0) -> Iterator[Chunk]:
+        """Yield the chunks in order; each is valid until the next."""
+        reader = self.reader()
+        return (reader.read(index) for index in range(start, self.n_chunks))
+
+    def reader(self) -> ChunkReader:
+        """Return a reader for one thread."""
+        return _MappedReader(self._source.reader(), self._numbers, None)
+
+
+class _MappedReader:
+    def __init__(
+        self, reader: ChunkReader, numbers: NDArray[np.intp] | None, change: Callable[[Chunk], Chunk] | None
+    ) -> None:
+        self._reader, self._numbers, self._change = reader, numbers, change
+
+    def read(self, index: int) -> Chunk:
+        chunk = self._reader.read(index if self._numbers is None else int(self._numbers[index]))
+        return chunk if self._change is None else self._change(chunk)
+
+
+def in_order(source: Any) -> Any:
+    """Return the source with its chunks read by one thread: sketches depend on the order of the rows."""
+    if hasattr(source, "row_blocks") or source.settings.n_threads == 1:
+        return source
+    return _InOrder(source)
+
+
+class _InOrder(_Part):
+    @property
+    def settings(self) -> ReadSettings:
+        settings: ReadSettings = replace(self._source.settings, threads=1)
+        return settings
