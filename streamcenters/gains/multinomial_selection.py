@@ -222,7 +222,7 @@ class CountSelector:
         sample = plain_columns(np.ascontiguousarray(self._counts[:, ::_STRIDE]))
         problem = ColumnProblem.of_table(sample, self._log_base)
         share = k / _STRIDE
-        sample_k = min(problem.n_features - 1, int(share + 4.0 * np.sqrt(share) + 4.0))
+        sample_k = max(1, min(problem.n_features - 1, int(share + 4.0 * np.sqrt(share) + 4.0)))
         solution = solve_bound(problem, sample_k)
         gains = problem.take(sample_k, solution.w).gains
         reach = float(-(solution.w + self._log_base).min())
