@@ -12,7 +12,7 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from streamcenters.accumulators.class_moments import ClassMoments
-from streamcenters.chunks import Chunk, ChunkSource
+from streamcenters.chunks import Chunk, ChunkSource, RunsOnDask
 from streamcenters.errors import (
     FeatureError,
     ForgetError,
@@ -411,7 +411,7 @@ class StreamingClassifier(ClassifierMixin, SelectorMixin, BaseEstimator):  # typ
         if not is_streamed(X):
             return super().transform(X)
         source = self._open_for_prediction(X, None, None)
-        if hasattr(source, "row_blocks"):
+        if isinstance(source, RunsOnDask):
             from streamcenters.estimators.dask_results import lazy_columns
 
             return lazy_columns(X, self.support_)
@@ -429,7 +429,7 @@ class StreamingClassifier(ClassifierMixin, SelectorMixin, BaseEstimator):  # typ
 
     def _apply(self, X: Any, function: Any, n_outputs: int | None, dtype: Any) -> Any:
         source = self._open_for_prediction(X, None, None)
-        if hasattr(source, "row_blocks"):
+        if isinstance(source, RunsOnDask):
             from streamcenters.estimators.dask_results import lazy_rows
 
             return lazy_rows(X, function, self.support_, n_outputs, dtype)
