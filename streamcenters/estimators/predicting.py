@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from streamcenters.chunks import ChunkSource
+from streamcenters.chunks import ChunkSource, RunsOnDask
 from streamcenters.errors import SourceError
 from streamcenters.estimators.feature_alignment import require_same_features
 from streamcenters.estimators.opening import DataOpening
@@ -54,7 +54,7 @@ class RowPrediction(DataOpening):
     def _transform_streamed(self, X: Any) -> Any:
         """Return the selected columns of a dask array lazily, of a store as an array."""
         source = self._open_for_prediction(X, None, None)
-        if hasattr(source, "row_blocks"):
+        if isinstance(source, RunsOnDask):
             from streamcenters.estimators.dask_results import lazy_columns
 
             return lazy_columns(X, self.support_)
@@ -72,7 +72,7 @@ class RowPrediction(DataOpening):
 
     def _apply(self, X: Any, function: Any, n_outputs: int | None, dtype: Any) -> Any:
         source = self._open_for_prediction(X, None, None)
-        if hasattr(source, "row_blocks"):
+        if isinstance(source, RunsOnDask):
             from streamcenters.estimators.dask_results import lazy_rows
 
             return lazy_rows(X, function, self.support_, n_outputs, dtype)
