@@ -18,7 +18,7 @@ A = TypeVar("A")
 _FAN_IN = 8
 
 
-def run_dask_tree(source: DaskSource, plan: Any, observer: Observer) -> Any:
+def run_dask_tree(source: DaskSource, plan: Any, observer: Observer, keeper: Any = None) -> Any:
     """Fold every block where it is computed and merge the partial results pairwise up a tree.
 
     No client or scheduler is created or changed. Each column of blocks has its own tree.
