@@ -46,9 +46,9 @@ class LabelTable:
 def read_label_table(source: Any) -> LabelTable:
     """Count the labels of a re-readable source; its values are not read."""
     if isinstance(source, RunsOnDask):
-        from streamcenters.passes.median_dask_labels import dask_label_blocks
+        from streamcenters.passes.median_dask_labels import dask_label_counts
 
-        return _tabulate(dask_label_blocks(source))
+        return LabelTable(*dask_label_counts(source))
     return _tabulate(list(_label_blocks(source, source.name)))
 
 
