@@ -15,6 +15,8 @@ from streamcenters.command_line.failures import require_writable, writing
 from streamcenters.command_line.findings import Facts, Findings
 from streamcenters.command_line.measuring import PassMeter, PeakMemory, disk_size
 from streamcenters.command_line.model_facts import (
+    certificate,
+    certificate_pairs,
     class_rows,
     classes_on_a_line,
     listed,
@@ -164,6 +166,7 @@ def _learned_document(learned: Learned) -> dict[str, Any]:
         "data": learned.source.name,
         "features": model.n_features_in_,
         "selected": len(model.support_),
+        "certificate": certificate(model),
         "classes": class_rows(model),
         "learning": {
             **learned.meter.document(),
@@ -185,6 +188,7 @@ def _learning_pairs(learned: Learned) -> list[tuple[str, str]]:
         ("throughput", learned.meter.sentence()),
         ("peak memory", _memory_sentence(learned)),
         ("selected", f"{len(model.support_):,} of {model.n_features_in_:,} features"),
+        *certificate_pairs(certificate(model)),
     ]
 
 

@@ -49,6 +49,35 @@ def classes_on_a_line(classes: Sequence[dict[str, Any]]) -> str:
     return listed([f"{entry['class']} ({entry['rows']:,})" for entry in classes])
 
 
+def certificate(model: Any) -> dict[str, Any] | None:
+    """Return how good the selected features are, for a JSON document; None if the model does not say."""
+    if not hasattr(model, "optimal_"):
+        return None
+    return {
+        "objective": model.objective_,
+        "bound": model.bound_,
+        "gap": model.gap_,
+        "optimal": model.optimal_,
+    }
+
+
+def certificate_pairs(found: dict[str, Any] | None) -> list[tuple[str, str]]:
+    """Return the certificate as a line to read, if there is one.
+
+    Examples
+    --------
+    >>> certificate_pairs({"objective": -812.5, "bound": -812.25, "gap": 0.25, "optimal": False})
+    [('certificate', 'log-likelihood -812.5, at most 0.25 below the best choice of features')]
+    """
+    if found is None:
+        return []
+    if found["optimal"]:
+        claim = ": proven, no choice of as many features is better"
+    else:
+        claim = f", at most {found['gap']:.3g} below the best choice of features"
+    return [("certificate", f"log-likelihood {found['objective']:.6g}{claim}")]
+
+
 def ranked_features(model: Any, top: int) -> list[dict[str, Any]]:
     """Return the best features with gain, name and class centers, for a JSON document."""
     best: NDArray[np.intp] = model.ranking_[:top]

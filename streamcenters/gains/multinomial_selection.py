@@ -142,7 +142,7 @@ class CountSelector:
                 problem = self._heavy_problem(floor)[1]
                 solution = solve_bound(problem, ks[i], solution.w)
             bounds[i], start = solution.bound, solution.w
-        return np.ldexp(self._pooled_likelihood() + bounds, self._exponent)  # type: ignore[no-any-return]
+        return np.ldexp(self._pooled_likelihood() + bounds, self._exponent)
 
     # -- all columns ------------------------------------------------------------------------------
 
