@@ -9,13 +9,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from streamcenters.errors import FeatureError, ForgetError, InputError, ParameterError
 from streamcenters.estimators.feature_alignment import align_features, require_same_features
-from streamcenters.estimators.fitted_state import FittedState
+from streamcenters.estimators.fitted_state import FittedState, lineage_after
 from streamcenters.estimators.learning import RowLearning
 from streamcenters.passes import run_pass
+from streamcenters.passes.interrupts import deferred_interrupt
 
 
 class MergingAndForgetting(RowLearning):
     """The verbs `forget`, `merge` and `decay`."""
+
+    def _snapshot(self) -> Self:
+        raise NotImplementedError
 
     def forget(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Take out rows that were learned before, as if they had never come.
@@ -25,7 +29,7 @@ class MergingAndForgetting(RowLearning):
         by now must be given.
         """
         check_is_fitted(self)
-        return self._all_or_nothing(self._forget, X, y, sample_weight)
+        return self._exclusively(self._forget, X, y, sample_weight)
 
     def _forget(self, X: Any, y: Any, sample_weight: Any) -> None:
         source = self._open(X, y, sample_weight)
@@ -45,12 +49,14 @@ class MergingAndForgetting(RowLearning):
         if learned is not None:
             moments = self._state.moments.copy()
             moments.merge(learned, sign=-1, place=source.name)
-            self._state = FittedState(moments)
+            state = FittedState(moments, lineage_after(self._state.lineage, moments))
+            self._publish(state, self._features())
 
     def merge(self, other: Self) -> Self:
         """Add what another model learned from other rows; the other is not changed.
 
-        New classes and features follow this model's on_new_class and on_new_features.
+        New classes and features follow this model's on_new_class and on_new_features. Refused if both models
+        hold rows of the same origin, as a model and its copy do: those rows would count twice.
         """
         check_is_fitted(self)
         if type(other) is not type(self):
@@ -58,7 +64,8 @@ class MergingAndForgetting(RowLearning):
                 f"a {type(self).__name__} cannot merge a {type(other).__name__}; use the same estimator"
             )
         check_is_fitted(other)
-        return self._all_or_nothing(self._merge, other)
+        # other threads may go on teaching the other model: what it holds now is what is merged
+        return self._exclusively(self._merge, other._snapshot())
 
     def _merge(self, other: Self) -> None:
         if other.missing != self.missing:
@@ -66,6 +73,7 @@ class MergingAndForgetting(RowLearning):
                 f"missing={self.missing!r} here and {other.missing!r} in the other model; statistics of rows with and "
                 "without missing values do not add up"
             )
+        lineage = self._state.lineage.merged(other._state.lineage)
         self._refuse_new_labels(other.classes_, "the other model")
         names, other_names = self._names(), other._names()
         if self.on_new_features == "add":
@@ -82,7 +90,7 @@ class MergingAndForgetting(RowLearning):
                 type(self).__name__,
             )
             alignment = None
-        self._take_in(other._state.moments.copy(), alignment, "the other model")
+        self._take_in(other._state.moments.copy(), alignment, "the other model", lineage)
 
     def decay(self, factor: float) -> Self:
         """Multiply the weight of everything learned so far by `factor`, in (0, 1]."""
@@ -91,5 +99,9 @@ class MergingAndForgetting(RowLearning):
             raise ParameterError(
                 f"factor={factor!r} is not in (0, 1]; 0.5 halves the weight of what was learned"
             )
-        self._state.writable_moments().decay(float(factor))
-        return self
+        return self._exclusively(self._decay, float(factor))
+
+    def _decay(self, factor: float) -> None:
+        with self._locks.state, deferred_interrupt():
+            self._state.begin_update().decay(factor)
+            self._state.end_update()

@@ -33,10 +33,14 @@ Arrays = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True, slots=True)
 class StoredModel:
-    """A model as it lies in a file: a JSON value and plain arrays."""
+    """A model as it lies in a file: a JSON value and plain arrays.
+
+    `holder` is whatever keeps the arrays from changing; keep it until they are written.
+    """
 
     header: dict[str, Any]
     arrays: Arrays
+    holder: object = None
 
 
 @dataclass(frozen=True, slots=True)
