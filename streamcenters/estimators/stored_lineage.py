@@ -46,9 +46,8 @@ def unpack_lineage(stored: Any, arrays: Mapping[str, NDArray[Any]]) -> Lineage:
         if not (isinstance(entry, list) and len(entry) == 2 and _is_origin(*entry)):
             raise ModelFileError("the lineage in the header has an origin that is not a name and a count")
         ancestors[entry[0]] = entry[1]
-    # a model of its own origin beside all the others may have one more
-    if len(ancestors) != len(stored["origins"]) or len(ancestors) > MAX_ORIGINS + 1:
-        raise ModelFileError(f"the lineage in the header repeats origins or has more than {MAX_ORIGINS + 1}")
+    if len(ancestors) != len(stored["origins"]) or len(ancestors) > MAX_ORIGINS:
+        raise ModelFileError(f"the lineage in the header repeats origins or has more than {MAX_ORIGINS}")
     n_older: Any = stored.get("n_older")
     if not _is_count(n_older) or (n_older > 0) != (FILTER_ARRAY in arrays):
         raise ModelFileError("the lineage in the header and the lineage filter do not fit together")
