@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         SparseMultinomialNB,
         ThresholdedMultinomialNB,
     )
+    from streamcenters.estimators.sliding_window import SlidingWindow
     from streamcenters.sources import open_source
     from streamcenters.storage import load, save
 
@@ -31,6 +32,7 @@ _HOMES = {
     "L1Centers": "streamcenters.estimators",
     "L2Centers": "streamcenters.estimators",
     "OddsRatio": "streamcenters.estimators",
+    "SlidingWindow": "streamcenters.estimators.sliding_window",
     "SparseBernoulliNB": "streamcenters.estimators",
     "SparseMultinomialNB": "streamcenters.estimators",
     "ThresholdedMultinomialNB": "streamcenters.estimators",
@@ -43,6 +45,7 @@ __all__ = [
     "L1Centers",
     "L2Centers",
     "OddsRatio",
+    "SlidingWindow",
     "SparseBernoulliNB",
     "SparseMultinomialNB",
     "ThresholdedMultinomialNB",

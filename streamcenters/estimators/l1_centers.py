@@ -96,6 +96,8 @@ class L1Centers(StreamingClassifier):
     ['a']
     """
 
+    _can_forget = False
+
     def __init__(
         self,
         k: int | float | None = None,
@@ -241,7 +243,9 @@ class L1Centers(StreamingClassifier):
             "fit again without the rows, or use L2Centers"
         )
 
-    def decay(self, factor: float) -> Self:
+    def decay(
+        self, factor: float | None = None, *, half_life: float | None = None, rows: float | None = None
+    ) -> Self:
         """Refuse: medians of weighted old rows would need the rows."""
         check_is_fitted(self)
         raise InputError(

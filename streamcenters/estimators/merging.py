@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+import warnings
+from typing import Any, ClassVar, Self
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from streamcenters.errors import FeatureError, ForgetError, InputError, ParameterError
+from streamcenters.errors import FeatureError, ForgetError, InputError, ParameterError, StreamcentersWarning
+from streamcenters.estimators.fading import decay_factor
 from streamcenters.estimators.feature_alignment import align_features, require_same_features
 from streamcenters.estimators.fitted_state import FittedState, lineage_after
 from streamcenters.estimators.learning import RowLearning
+from streamcenters.labels import label_text
 from streamcenters.passes import run_pass
 from streamcenters.passes.interrupts import deferred_interrupt
 
 
 class MergingAndForgetting(RowLearning):
     """The verbs `forget`, `merge` and `decay`."""
+
+    _can_forget: ClassVar[bool] = True
 
     def _snapshot(self) -> Self:
         raise NotImplementedError
@@ -92,16 +96,39 @@ class MergingAndForgetting(RowLearning):
             alignment = None
         self._take_in(other._state.moments.copy(), alignment, "the other model", lineage)
 
-    def decay(self, factor: float) -> Self:
-        """Multiply the weight of everything learned so far by `factor`, in (0, 1]."""
+    def decay(
+        self, factor: float | None = None, *, half_life: float | None = None, rows: float | None = None
+    ) -> Self:
+        """Let everything learned so far weigh less, by a factor or by its age.
+
+        Parameters
+        ----------
+        factor : float in (0, 1], optional
+            What all weights are multiplied by.
+        half_life, rows : positive numbers, instead of a factor
+            The weights are multiplied by 0.5 ** (rows / half_life): after `half_life` rows a weight is half of what it
+            was. Call it with the number of rows of each new batch before learning them. Seconds, or any other unit
+            that both are in, do as well.
+
+        Returns
+        -------
+        self
+            A class whose rows weigh less than 1e-200 together has no rows any more, with a warning.
+        """
         check_is_fitted(self)
-        if not isinstance(factor, int | float | np.number) or not 0.0 < factor <= 1.0:
-            raise ParameterError(
-                f"factor={factor!r} is not in (0, 1]; 0.5 halves the weight of what was learned"
-            )
-        return self._exclusively(self._decay, float(factor))
+        return self._exclusively(self._decay, decay_factor(factor, half_life, rows))
 
     def _decay(self, factor: float) -> None:
         with self._locks.state, deferred_interrupt():
-            self._state.begin_update().decay(factor)
+            moments = self._state.begin_update()
+            had_rows = moments.class_rows > 0
+            moments.decay(factor)
+            faded = moments.classes[had_rows & (moments.class_rows == 0)]
             self._state.end_update()
+        if len(faded):
+            warnings.warn(
+                f"the rows of class {label_text(faded[0])} have decayed to a weight below 1e-200, so the class has no "
+                "rows any more; it is predicted again when new rows of it are learned",
+                StreamcentersWarning,
+                stacklevel=4,
+            )
