@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         SparseMultinomialNB,
         ThresholdedMultinomialNB,
     )
+    from streamcenters.estimators.comparing import compare_rankings
     from streamcenters.estimators.sliding_window import SlidingWindow
     from streamcenters.sources import open_source
     from streamcenters.storage import load, save
@@ -36,6 +37,7 @@ _HOMES = {
     "SparseBernoulliNB": "streamcenters.estimators",
     "SparseMultinomialNB": "streamcenters.estimators",
     "ThresholdedMultinomialNB": "streamcenters.estimators",
+    "compare_rankings": "streamcenters.estimators.comparing",
     "load": "streamcenters.storage",
     "open_source": "streamcenters.sources",
     "save": "streamcenters.storage",
@@ -49,6 +51,7 @@ __all__ = [
     "SparseBernoulliNB",
     "SparseMultinomialNB",
     "ThresholdedMultinomialNB",
+    "compare_rankings",
     "load",
     "open_source",
     "save",
