@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin
 
-from streamcenters.chunks import ChunkSource
+from streamcenters.chunks import ChunkSource, RunsOnDask
 from streamcenters.errors import SourceError
 from streamcenters.estimators.feature_alignment import Features
 from streamcenters.passes.prediction_pass import apply_rows
@@ -49,7 +49,7 @@ class PinnedSelection(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         """Return the selected columns of data in memory or, if it was opened, of a source."""
         if source is None:
             return super().transform(X)
-        if hasattr(source, "row_blocks"):
+        if isinstance(source, RunsOnDask):
             from streamcenters.estimators.dask_results import lazy_columns
 
             return lazy_columns(X, self.support)

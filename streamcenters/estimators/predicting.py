@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamcenters.chunks import ChunkSource
+from streamcenters.chunks import ChunkSource, RunsOnDask
 from streamcenters.estimators.feature_alignment import Features, require_same_features
 from streamcenters.estimators.guarding import derived
 from streamcenters.estimators.opening import DataOpening
@@ -86,7 +86,7 @@ class RowPrediction(DataOpening):
 
     def _apply(self, ready: ReadyModel, X: Any, function: Any, n_outputs: int | None, dtype: Any) -> Any:
         source = self._open_for_prediction(X, None, None, ready.features)
-        if hasattr(source, "row_blocks"):
+        if isinstance(source, RunsOnDask):
             from streamcenters.estimators.dask_results import lazy_rows
 
             return lazy_rows(X, function, ready.support, n_outputs, dtype)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamcenters.errors import ModelFileError
 from streamcenters.estimators.feature_alignment import Features
@@ -29,6 +30,12 @@ def register_estimator(estimator: type[StreamingClassifier]) -> None:
     register(estimator, pack_estimator, _unpacker(estimator))
 
 
+class HeldArrays(dict[str, NDArray[Any]]):
+    """Arrays of a model that do not change while this dictionary is in use; the model copies them to learn."""
+
+    holder: object
+
+
 def pack_estimator(model: StreamingClassifier) -> StoredModel:
     """Return a fitted estimator as a header and arrays."""
     frozen = model._snapshot()  # what is written is one state, whatever other threads do meanwhile
@@ -40,11 +47,12 @@ def pack_estimator(model: StreamingClassifier) -> StoredModel:
         "is_decayed": moments.is_decayed,
         "lineage": lineage,
     }
-    arrays = moments.to_arrays() | lineage_arrays
+    arrays = HeldArrays(moments.to_arrays() | lineage_arrays)
+    arrays.holder = frozen
     names = frozen._names()
     if names is not None:
-        arrays |= names_to_arrays(names)
-    return StoredModel(header, arrays, holder=frozen)
+        arrays.update(names_to_arrays(names))
+    return StoredModel(header, arrays)
 
 
 def _plain(value: Any) -> Any:

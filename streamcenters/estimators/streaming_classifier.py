@@ -61,6 +61,8 @@ class StreamingClassifier(
         """Return an independent model of the state that this one has now; no number is copied until one learns."""
         with self._reading():
             twin = type(self)(**self.get_params(deep=False))
+            everything = self.__dict__.copy().items()
+            twin.__dict__.update({name: value for name, value in everything if name.strip("_") + "_" == name})
             twin._publish(self._state.share(), self._features())
         return twin
 

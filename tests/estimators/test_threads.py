@@ -397,3 +397,20 @@ def test_every_fitted_attribute_is_read_from_one_state(estimator):
         assert not hasattr(model, name)
         with pytest.raises(AttributeError, match=f"{name}.*cannot be set"):
             setattr(model, name, 1)
+
+
+def test_a_file_holds_one_state_though_the_model_learns_while_it_is_written(tmp_path, monkeypatch):
+    from streamcenters.storage import model_file
+
+    model = sc.L2Centers(k=2).fit(X, Y)
+    before = model_state(model)
+    real = model_file.write_checked
+
+    def write_while_another_thread_learns(*arguments, **settings):
+        in_threads(lambda: model.partial_fit(3 * X, Y))
+        real(*arguments, **settings)
+
+    monkeypatch.setattr(model_file, "write_checked", write_while_another_thread_learns)
+    sc.save(model, tmp_path / "m")
+    assert model_state(sc.load(tmp_path / "m")) == before
+    assert model.class_count_.sum() == 120
