@@ -29,6 +29,10 @@ class ForgetError(InputError):
     """Rows were to be forgotten that were never learned."""
 
 
+class LineageError(InputError):
+    """Two models hold some of the same rows, or cannot be shown not to."""
+
+
 class SourceError(StreamcentersError, ValueError):
     """A data source cannot be opened or used this way."""
 

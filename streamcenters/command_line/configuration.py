@@ -56,7 +56,7 @@ _KNOWN: dict[str, dict[str, Kind]] = {
     "model": {"path": _TEXT},
     "held_out": {"path": _TEXT, "labels": _TEXT},
     "predict": {"data": _TEXT, "output": _TEXT},
-    "rank": {"top": _COUNT},
+    "rank": {"top": _COUNT, "compare": _TEXT},
     "planted": {
         "rows": _COUNT,
         "test_rows": _COUNT,

@@ -9,8 +9,9 @@ import numpy as np
 from streamcenters.accumulators.class_moments import ClassMoments
 from streamcenters.chunks import Chunk, ChunkSource
 from streamcenters.errors import ForgetError, InputError, LabelError
-from streamcenters.estimators.feature_alignment import FeatureAlignment
-from streamcenters.estimators.fitted_state import FittedState
+from streamcenters.estimators.feature_alignment import FeatureAlignment, Features
+from streamcenters.estimators.fitted_state import FittedState, lineage_after
+from streamcenters.estimators.lineage import Lineage
 from streamcenters.estimators.opening import DataOpening
 from streamcenters.labels import Labels, as_label_array, distinct_labels, encode_labels, label_text
 from streamcenters.passes import run_pass
@@ -48,29 +49,32 @@ class RowLearning(DataOpening):
         self
             Unchanged if an error is raised.
         """
-        return self._all_or_nothing(self._fit, X, y, sample_weight)
+        return self._exclusively(self._fit, X, y, sample_weight)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         self._check_parameters()
         source = self._open(X, y, sample_weight)
-        self._adopt_features(X, source)
-        if source.shape[1] is not None:
-            self._resolve_k(source.shape[1])
+        features = self._features_of(X, source)
+        if features is not None:
+            self._resolve_k(features.n_features)
         moments = self._learn_all(source)
         if moments is None or not moments.class_rows.sum():
             raise InputError(
                 f"{source.name} holds no rows, or all have weight zero; there is nothing to learn from"
             )
-        if source.shape[1] is None:
-            self._resolve_k(moments.n_features)
         if np.count_nonzero(moments.class_rows) < 2:
             label = moments.classes[moments.class_rows > 0][0]
             raise InputError(
                 f"{source.name} holds rows of only one class ({label_text(label)}); "
                 "a classifier needs rows of at least two classes"
             )
-        self._adopt_features(X, source, moments.n_features)
-        self._state = FittedState(moments)
+        features = features or Features(moments.n_features, source.feature_names)
+        self._resolve_k(features.n_features)
+        self._check_learned(moments)
+        self._publish(FittedState(moments, lineage_after(Lineage(), moments)), features)
+
+    def _check_learned(self, moments: Any) -> None:
+        """Refuse statistics of a fit that the parameters do not fit, before they count; nothing unless overridden."""
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn more rows. The ranking is recomputed when it is asked for, not here.
@@ -87,7 +91,7 @@ class RowLearning(DataOpening):
         self
             Unchanged if an error is raised: a batch counts wholly or not at all.
         """
-        return self._all_or_nothing(self._partial_fit, X, y, classes, sample_weight)
+        return self._exclusively(self._partial_fit, X, y, classes, sample_weight)
 
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> None:
         self._check_parameters()
@@ -108,12 +112,12 @@ class RowLearning(DataOpening):
             self._take_in(learned, alignment or self._align_learned(learned, source), source.name)
 
     def _start(self, X: Any, source: ChunkSource, classes: Labels) -> None:
-        self._adopt_features(X, source)
+        features = self._features_of(X, source)
         learned = run_pass(source, self._plan(classes, learns_classes=self.on_new_class == "add"))
         if learned is None:
             raise InputError(f"{source.name} holds no rows, so it does not even say which features there are")
-        self._adopt_features(X, source, learned.n_features)
-        self._state = FittedState(learned)
+        features = features or Features(learned.n_features, source.feature_names)
+        self._publish(FittedState(learned, lineage_after(Lineage(), learned)), features)
 
     def _declared_classes(self, classes: Any) -> Labels:
         if classes is not None:
@@ -151,16 +155,22 @@ class RowLearning(DataOpening):
             return False
         if sign < 0:
             moments.check_forgettable(_row_counts(plan, chunk), source.name)
-        moments = self._state.writable_moments()
-        with deferred_interrupt():
+        with self._locks.state, deferred_interrupt():
+            moments = self._state.begin_update()
             moments.add_classes(new_classes)
             codes = plan.admit_labels(moments, chunk)
             # statistics that cannot forget take no sign
             moments.update(chunk, codes) if sign > 0 else moments.update(chunk, codes, sign=sign)
+            self._state.end_update()
         return True
 
-    def _take_in(self, learned: ClassMoments, alignment: FeatureAlignment | None, place: str) -> None:
-        """Merge what was learned into a copy, which then takes the place of the old state at once."""
+    def _take_in(
+        self, learned: Any, alignment: FeatureAlignment | None, place: str, lineage: Lineage | None = None
+    ) -> None:
+        """Merge what was learned into a copy, which then takes the place of the old state at once.
+
+        Without a lineage it was learned by this model.
+        """
         moments = self._state.moments.copy()
         if not self._needs_squares():
             moments.squares = learned.squares = None
@@ -168,10 +178,9 @@ class RowLearning(DataOpening):
             learned.place_features(alignment.batch_positions, alignment.n_features)
             moments.place_features(alignment.model_positions, alignment.n_features)
         moments.merge(learned, place=place)
-        self._state = FittedState(moments)
-        self.n_features_in_ = moments.n_features
-        if alignment is not None and alignment.names is not None:
-            self.feature_names_in_ = alignment.names
+        names = self._names() if alignment is None else alignment.names
+        lineage = lineage or lineage_after(self._state.lineage, moments)
+        self._publish(FittedState(moments, lineage), Features(moments.n_features, names))
 
     def _refuse_new_labels(self, labels: Labels, place: str) -> None:
         if self.on_new_class == "add":
