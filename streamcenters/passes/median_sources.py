@@ -40,10 +40,11 @@ def read_label_table(source: Any) -> LabelTable:
         from streamcenters.passes.median_dask_labels import dask_label_blocks
 
         return _tabulate(dask_label_blocks(source))
-    return _tabulate(list(_label_blocks(source)))
+    return _tabulate(list(label_blocks(source)))
 
 
-def _label_blocks(source: Any) -> Iterator[tuple[Labels, NDArray[np.float64] | None, str]]:
+def label_blocks(source: Any) -> Iterator[tuple[Labels, NDArray[np.float64] | None, str]]:
+    """Yield labels, weights and place of every block of rows of a source that is not a dask array."""
     edges = row_edges(source)
     for start, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
         is_column = hasattr(source.labels, "rows")
