@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamcenters.chunks import Chunk, ChunkSource
+from streamcenters.chunks import Chunk, ChunkSource, CutsRows, RunsOnDask
 from streamcenters.errors import ChunkError, SourceError
-from streamcenters.passes.median_sources import label_blocks, row_edges
+from streamcenters.passes.median_sources import label_blocks
 
 # Chunks whose values are summed up: the first, the last and as many in between as make this number.
 _N_SAMPLED = 4
@@ -37,12 +37,16 @@ def take_fingerprint(source: ChunkSource) -> dict[str, Any]:
             f"{source.name} passes by once, so a fit that was stopped could not read again what it had not learned "
             "yet; save the data as a Zarr store, or call partial_fit and save the model after each batch"
         )
-    if hasattr(source, "row_blocks"):
+    if isinstance(source, RunsOnDask):
         from streamcenters.passes.dask_fingerprint import dask_checksums
 
         checksums = dask_checksums(source, _sampled(len(source.row_blocks())))
-    else:
+    elif isinstance(source, CutsRows):
         checksums = _checksums(source)
+    else:
+        raise SourceError(
+            f"{source.name} does not say how its rows are cut, so a fit cannot be taken up again"
+        )
     names = source.feature_names
     return {
         "rows": source.shape[0],
@@ -56,13 +60,13 @@ def take_fingerprint(source: ChunkSource) -> dict[str, Any]:
 
 def _checksums(source: Any) -> dict[str, Any]:
     labels, weights = hashlib.sha256(), hashlib.sha256()
-    for block, block_weights, _ in label_blocks(source):
+    for block, block_weights, _ in label_blocks(source, source.name):
         add_array(labels, block)
         if block_weights is not None:
             add_array(weights, block_weights)
     reader = source.reader()
     return {
-        "cuts": digest(row_edges(source)),
+        "cuts": digest(source.row_spans),
         "labels": labels.hexdigest(),
         "weights": None if source.weights is None else weights.hexdigest(),
         "values": {str(i): _chunk_digest(reader, i) for i in _sampled(source.n_chunks)},

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any, Protocol, TypeVar
 
-from streamcenters.chunks import Chunk, ChunkSource
+from streamcenters.chunks import AnnouncesGaps, Chunk, ChunkSource, RunsOnDask
 from streamcenters.passes.checkpointing import ChunkSet, PassKeeper
 from streamcenters.passes.events import ChunkFolded, Observer, PassEnded, PassStarted
 from streamcenters.passes.progress import progress_observer
@@ -68,7 +68,7 @@ def run_pass(source: ChunkSource, plan: PassPlan[A], keeper: PassKeeper | None =
     thread, and merged; large ones share one under a lock, so that memory does not grow with threads.
     No thread outlives the call, whatever ends it.
     """
-    if hasattr(source, "announce"):
+    if isinstance(source, AnnouncesGaps):
         source.announce()
     observer = progress_observer(source.settings.progress)
     observer(_started(source, plan.title, keeper))
@@ -83,29 +83,17 @@ def run_pass(source: ChunkSource, plan: PassPlan[A], keeper: PassKeeper | None =
 
 def _started(source: ChunkSource, title: str, keeper: PassKeeper | None) -> PassStarted:
     n_done = 0 if keeper is None else len(keeper.done)
-    return PassStarted(title, source.name, source.shape[0], source_bytes(source), source.n_chunks, n_done)
-
-
-def source_bytes(source: ChunkSource) -> int | None:
-    """Return the decoded bytes of a dense source, None if not known."""
-    n_rows, n_features = source.shape
-    if n_rows is None or n_features is None or source.dtype is None:
-        return None
-    selected = getattr(source, "selected", None)
-    stored = getattr(source, "indptr", None)
-    if stored is not None:
-        return int(stored[-1]) * (source.dtype.itemsize + 4) + int(stored.nbytes)
-    return n_rows * (n_features if selected is None else len(selected)) * source.dtype.itemsize
+    return PassStarted(title, source.name, source.shape[0], source.n_bytes, source.n_chunks, n_done)
 
 
 def _run(source: ChunkSource, plan: PassPlan[A], observer: Observer, keeper: PassKeeper | None) -> A | None:
     if keeper is not None and keeper.is_due():  # what lies between two passes may have taken long
         keeper.keep(keeper.accumulator, keeper.done.copy())
-    if hasattr(source, "row_blocks"):  # the blocks of a dask array: folded where the scheduler runs them
+    if isinstance(source, RunsOnDask):  # the blocks of a dask array: folded where the scheduler runs them
         from streamcenters.passes.dask_tree import run_dask_tree
 
         return run_dask_tree(source, plan, observer, keeper)  # type: ignore[no-any-return, arg-type]
-    n_bytes = source_bytes(source)
+    n_bytes = source.n_bytes
     n_threads = source.settings.n_threads
     if source.n_chunks is None or n_threads == 1 or source.n_chunks == 1:
         return _run_serial(source, plan, observer, keeper)
