@@ -16,19 +16,24 @@ def dask_checksums(source: Any, sampled: list[int]) -> dict[str, Any]:
 
     Only the checksums travel to the client.
     """
-    blocks = source.row_blocks()
+    blocks = source.label_blocks()
     lazy = (
-        [delayed(_digest_column)(block.labels) for block in blocks],
-        [delayed(_digest_column)(block.weights) for block in blocks],
-        {str(i): [delayed(_digest_block)(part) for part in blocks[i].column_blocks] for i in sampled},
-    )
+        [_lazily(_digest_column, labels) for labels, _, _ in blocks],
+        [_lazily(_digest_column, weights) for _, weights, _ in blocks],
+        {str(i): [_lazily(_digest_block, part) for part in source.array.blocks[i].to_delayed().ravel()]
+         for i in sampled},
+    )  # fmt: skip
     labels, weights, values = dask.compute(*lazy)
     return {
         "cuts": digest(np.array([repr(source.array.chunks)])),
         "labels": digest(np.array(labels)),
-        "weights": None if blocks and blocks[0].weights is None else digest(np.array(weights)),
+        "weights": digest(np.array(weights)) if source.has_weights else None,
         "values": {number: digest(np.array(parts)) for number, parts in values.items()},
     }
+
+
+def _lazily(function: Any, piece: Any) -> Any:
+    return delayed(function, pure=False)(piece) if hasattr(piece, "dask") else function(piece)
 
 
 def _digest_column(column: Any) -> str:
