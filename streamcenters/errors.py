@@ -45,5 +45,9 @@ class ModelFileError(StreamcentersError, ValueError):
     """A file is not a model, is damaged, or was written by a newer version."""
 
 
+class CheckpointError(StreamcentersError, ValueError):
+    """A checkpoint is damaged, belongs to another fit, or cannot be written where it should be."""
+
+
 class StreamcentersWarning(UserWarning):
     """Something the result depends on that the caller may not expect."""

@@ -54,6 +54,7 @@ _KNOWN: dict[str, dict[str, Kind]] = {
     },
     "estimator": {"name": _TEXT},
     "model": {"path": _TEXT},
+    "checkpoint": {"path": _TEXT, "every": _POSITIVE},
     "held_out": {"path": _TEXT, "labels": _TEXT},
     "predict": {"data": _TEXT, "output": _TEXT},
     "rank": {"top": _COUNT, "compare": _TEXT},
