@@ -27,6 +27,8 @@ from streamcenters.command_line.planted_zarr import write_planted_store
 from streamcenters.command_line.reading import held_out_labels, open_data
 from streamcenters.command_line.screen import Screen
 from streamcenters.command_line.sizes import format_size
+from streamcenters.command_line.skipped_facts import skipped_document, skipped_pairs
+from streamcenters.sources.damage import known_damage
 from streamcenters.storage import save
 
 _N_SHOWN = 10
@@ -39,6 +41,7 @@ class HeldOut:
     data: str
     rows: int
     accuracy: float
+    skipped_rows: list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +127,10 @@ def score_held_out(model: Any, source: ChunkSource | None) -> HeldOut | None:
     """Return the accuracy on a held-out source, None without one."""
     if source is None:
         return None
-    return HeldOut(source.name, source.shape[0] or 0, model.score(source))
+    accuracy = model.score(source)
+    skipped = known_damage(source)
+    n_rows = (source.shape[0] or 0) - sum(part.n_rows for part in skipped)
+    return HeldOut(source.name, n_rows, accuracy, skipped_document(skipped))
 
 
 def describe_fit(
@@ -165,6 +171,7 @@ def _learned_document(learned: Learned) -> dict[str, Any]:
         "features": model.n_features_in_,
         "selected": len(model.support_),
         "classes": class_rows(model),
+        "skipped_rows": skipped_document(model.skipped_rows_),
         "learning": {
             **learned.meter.document(),
             "peak_memory_growth_bytes": learned.memory.growth,
@@ -182,6 +189,7 @@ def _learning_pairs(learned: Learned) -> list[tuple[str, str]]:
     model = learned.model
     return [
         ("classes", classes_on_a_line(class_rows(model))),
+        *skipped_pairs(model.skipped_rows_),
         ("throughput", learned.meter.sentence()),
         ("peak memory", _memory_sentence(learned)),
         ("selected", f"{len(model.support_):,} of {model.n_features_in_:,} features"),

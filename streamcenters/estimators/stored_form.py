@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from streamcenters.errors import ModelFileError
 from streamcenters.estimators.fitted_state import FittedState
 from streamcenters.estimators.streaming_classifier import StreamingClassifier
+from streamcenters.sources.damage import SkippedRows
 from streamcenters.storage import register
 from streamcenters.storage.labels_on_disk import (
     labels_from_json,
@@ -36,6 +37,7 @@ def pack_estimator(model: StreamingClassifier) -> StoredModel:
         "parameters": {name: _plain(value) for name, value in model.get_params(deep=False).items()},
         "classes": labels_to_json(moments.classes),
         "is_decayed": moments.is_decayed,
+        "skipped_rows": [[part.start, part.stop, part.source, part.reason] for part in model.skipped_rows_],
     }
     arrays = moments.to_arrays()
     names = model._names()
@@ -66,6 +68,16 @@ def _unpacker(estimator: type[StreamingClassifier]) -> Callable[[StoredModel], S
                 )
             model.feature_names_in_ = names
         model._state = FittedState(moments)
+        model.skipped_rows_ = [_skipped_rows(*part) for part in stored.header.get("skipped_rows", [])]
         return model
 
     return unpack
+
+
+def _skipped_rows(start: Any, stop: Any, source: Any, reason: Any) -> SkippedRows:
+    has_types = (
+        type(start) is int and type(stop) is int and isinstance(source, str) and isinstance(reason, str)
+    )
+    if not has_types or not 0 <= start < stop:
+        raise ModelFileError(f"{start!r} to {stop!r} are not rows that were left out")
+    return SkippedRows(start, stop, source, reason)

@@ -30,7 +30,9 @@ from streamcenters.passes import run_pass
 from streamcenters.passes.interrupts import deferred_interrupt
 from streamcenters.passes.moments_pass import MomentsPass
 from streamcenters.passes.prediction_pass import apply_rows, count_hits
+from streamcenters.passes.skipping import on_readable_rows, run_readable
 from streamcenters.sources import is_streamed, open_source
+from streamcenters.sources.damage import SkippedRows, known_damage
 from streamcenters.sources.in_memory import InMemorySource
 from streamcenters.sources.one_shot import OneShotSource
 
@@ -52,6 +54,7 @@ class StreamingClassifier(ClassifierMixin, SelectorMixin, BaseEstimator):  # typ
     missing: str
     n_features_in_: int
     feature_names_in_: NDArray[np.object_]
+    skipped_rows_: list[SkippedRows]
     _state: FittedState
 
     # -- what a subclass says -------------------------------------------------------------------
@@ -70,8 +73,9 @@ class StreamingClassifier(ClassifierMixin, SelectorMixin, BaseEstimator):  # typ
 
     def _learn_all(self, source: ChunkSource) -> Any:
         """Return the statistics of a whole source, None if it has no chunks; one pass unless overridden."""
-        plan = self._plan(_NO_CLASSES, learns_classes=True, with_squares=self._needs_squares())
-        return run_pass(source, plan)
+        return run_pass(
+            source, self._plan(_NO_CLASSES, learns_classes=True, with_squares=self._needs_squares())
+        )
 
     @staticmethod
     def _statistics_from(classes: Labels, arrays: Mapping[str, NDArray[Any]], is_decayed: bool) -> Any:
@@ -104,7 +108,7 @@ class StreamingClassifier(ClassifierMixin, SelectorMixin, BaseEstimator):  # typ
         self._adopt_features(X, source)
         if source.shape[1] is not None:
             self._resolve_k(source.shape[1])
-        moments = self._learn_all(source)
+        moments = on_readable_rows(source, self._learn_all)
         if moments is None or not moments.class_rows.sum():
             raise InputError(
                 f"{source.name} holds no rows, or all have weight zero; there is nothing to learn from"
@@ -119,6 +123,7 @@ class StreamingClassifier(ClassifierMixin, SelectorMixin, BaseEstimator):  # typ
             )
         self._adopt_features(X, source, moments.n_features)
         self._state = FittedState(moments)
+        self.skipped_rows_ = known_damage(source)
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn more rows. The ranking is recomputed when it is asked for, not here.
@@ -151,17 +156,19 @@ class StreamingClassifier(ClassifierMixin, SelectorMixin, BaseEstimator):  # typ
         is_open = alignment is not None or (source.shape[1] is None and self.on_new_features == "add")
         n_features = None if is_open else self.n_features_in_
         plan = self._plan(self.classes_, learns_classes=self.on_new_class == "add", n_features=n_features)
-        learned = run_pass(source, plan)
+        learned = run_readable(source, plan)
         if learned is not None:
             self._take_in(learned, alignment or self._align_learned(learned, source), source.name)
+            self.skipped_rows_ = [*self.skipped_rows_, *known_damage(source)]
 
     def _start(self, X: Any, source: ChunkSource, classes: Labels) -> None:
         self._adopt_features(X, source)
-        learned = run_pass(source, self._plan(classes, learns_classes=self.on_new_class == "add"))
+        learned = run_readable(source, self._plan(classes, learns_classes=self.on_new_class == "add"))
         if learned is None:
             raise InputError(f"{source.name} holds no rows, so it does not even say which features there are")
         self._adopt_features(X, source, learned.n_features)
         self._state = FittedState(learned)
+        self.skipped_rows_ = known_damage(source)
 
     def _declared_classes(self, classes: Any) -> Labels:
         if classes is not None:
@@ -255,9 +262,8 @@ class StreamingClassifier(ClassifierMixin, SelectorMixin, BaseEstimator):  # typ
             )
         if self._learn_at_once(source, sign=-1):
             return
-        learned = run_pass(
-            source, self._plan(self.classes_, learns_classes=True, n_features=self.n_features_in_)
-        )
+        plan = self._plan(self.classes_, learns_classes=True, n_features=self.n_features_in_)
+        learned = run_readable(source, plan)
         if learned is not None:
             moments = self._state.moments.copy()
             moments.merge(learned, sign=-1, place=source.name)
@@ -299,6 +305,7 @@ class StreamingClassifier(ClassifierMixin, SelectorMixin, BaseEstimator):  # typ
             )
             alignment = None
         self._take_in(other._state.moments.copy(), alignment, "the other model")
+        self.skipped_rows_ = [*self.skipped_rows_, *other.skipped_rows_]
 
     def decay(self, factor: float) -> Self:
         """Multiply the weight of everything learned so far by `factor`, in (0, 1]."""
@@ -314,7 +321,7 @@ class StreamingClassifier(ClassifierMixin, SelectorMixin, BaseEstimator):  # typ
         """Return an independent model with another k on the same statistics; no data is read."""
         check_is_fitted(self)
         twin = type(self)(**self.get_params(deep=False)).set_params(k=k)
-        for name in ("n_features_in_", "feature_names_in_"):
+        for name in ("n_features_in_", "feature_names_in_", "skipped_rows_"):
             if hasattr(self, name):
                 setattr(twin, name, getattr(self, name))
         twin._state = self._state.share()
@@ -322,8 +329,7 @@ class StreamingClassifier(ClassifierMixin, SelectorMixin, BaseEstimator):  # typ
         return twin  # type: ignore[no-any-return]
 
     def __copy__(self) -> Self:
-        twin = self.at(self.k) if self._is_fitted() else type(self)(**self.get_params(deep=False))
-        return twin
+        return self.at(self.k) if self._is_fitted() else type(self)(**self.get_params(deep=False))
 
     # -- derived on demand ----------------------------------------------------------------------
 
@@ -446,20 +452,15 @@ class StreamingClassifier(ClassifierMixin, SelectorMixin, BaseEstimator):  # typ
             validate_data(self, X, reset=False, skip_check_array=True)
         return source
 
-    def _require_batch_features(self, names: NDArray[np.object_] | None, n_features: int, place: str) -> None:
+    def _require_batch_features(
+        self, names: NDArray[np.object_] | None, n_features: int | None, place: str
+    ) -> None:
         require_same_features(
             self._names(), self.n_features_in_, names, n_features, place, type(self).__name__
         )
 
     def _require_features_of(self, source: ChunkSource) -> None:
-        require_same_features(
-            self._names(),
-            self.n_features_in_,
-            source.feature_names,
-            source.shape[1],
-            source.name,
-            type(self).__name__,
-        )
+        self._require_batch_features(source.feature_names, source.shape[1], source.name)
 
     # -- opening and checking -------------------------------------------------------------------
 
