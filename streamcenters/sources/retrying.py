@@ -22,6 +22,8 @@ _LASTING = {
     errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP,
     errno.EINVAL, errno.EBADMSG, errno.EUCLEAN, errno.ENOSYS, errno.EOPNOTSUPP,
 }  # fmt: skip
+# OSErrors by name only: ours, zarr's about nodes, and what a file is that is not gzip.
+_NOT_OF_THE_SYSTEM = (StreamcentersError, ValueError, gzip.BadGzipFile)
 # What a local file system says of a medium that has gone bad.
 _BAD_MEDIUM = {errno.EIO, errno.EBADMSG, errno.EUCLEAN}
 
@@ -34,10 +36,11 @@ def may_pass(error: Exception) -> bool:
     >>> may_pass(TimeoutError()), may_pass(OSError(errno.EIO, "I/O error")), may_pass(FileNotFoundError(2, ""))
     (True, True, False)
     """
-    # a file that is not gzip is an OSError as well
-    if not isinstance(error, OSError) or isinstance(error, StreamcentersError | gzip.BadGzipFile):
-        return False
-    return error.errno not in _LASTING
+    return isinstance(error, OSError) and not isinstance(error, _NOT_OF_THE_SYSTEM) and not _stays(error)
+
+
+def _stays(error: OSError) -> bool:
+    return isinstance(error, FileNotFoundError | PermissionError) or error.errno in _LASTING
 
 
 def is_damage(error: Exception, *, is_local: bool) -> bool:
@@ -50,7 +53,7 @@ def is_damage(error: Exception, *, is_local: bool) -> bool:
     """
     if isinstance(error, MemoryError):
         return False
-    if not isinstance(error, OSError) or isinstance(error, StreamcentersError | gzip.BadGzipFile):
+    if not isinstance(error, OSError) or isinstance(error, _NOT_OF_THE_SYSTEM):
         return True
     return is_local and error.errno in _BAD_MEDIUM
 

@@ -24,7 +24,7 @@ from streamcenters.sources.damage import (
 from streamcenters.sources.zarr_chunk_grid import Selection, chunk_key, inner_chunks_of, whole
 from streamcenters.sources.zarr_labels import LabelColumn, labels_between
 from streamcenters.sources.zarr_missing_chunks import Gaps
-from streamcenters.sources.zarr_reading import BlockReader, read_slice, with_fast_codecs
+from streamcenters.sources.zarr_reading import BlockReader, open_member, read_slice, with_fast_codecs
 
 _READ_BYTES = 16 * 2**20
 
@@ -62,7 +62,7 @@ class ZarrCsrSource:
         name: str,
     ) -> ZarrCsrSource:
         """Check the group and plan its reads."""
-        data, indices, indptr = _members(group, name)
+        data, indices, indptr = _members(group, name, settings.retries)
         n_rows, n_features = csr_shape(group)
         Gaps(indptr, f"{name}/indptr").report(settings)
         pointer = read_slice(indptr, whole(indptr), f"{name}/indptr", settings.retries).astype(np.int64)
@@ -166,19 +166,22 @@ class ZarrCsrSource:
 def csr_shape(group: zarr.Group) -> tuple[int, int]:
     """Return rows and features of a CSR group, from its attributes."""
     shape: Any = group.attrs.get("shape")
-    if not isinstance(shape, list | tuple) or len(shape) != 2:
+    sizes = shape if isinstance(shape, list | tuple) and len(shape) == 2 else ()
+    if not sizes or not all(type(size) is int and size >= 0 for size in sizes):
         raise SourceError(
             f"the CSR group {group.store_path} has no attribute 'shape'; write it again with anndata"
         )
     return int(shape[0]), int(shape[1])
 
 
-def _members(group: zarr.Group, name: str) -> tuple[zarr.Array[Any], zarr.Array[Any], zarr.Array[Any]]:
+def _members(
+    group: zarr.Group, name: str, retries: int
+) -> tuple[zarr.Array[Any], zarr.Array[Any], zarr.Array[Any]]:
     arrays = []
     for member in ("data", "indices", "indptr"):
-        array = group.get(member)
-        if not isinstance(array, zarr.Array):
-            raise SourceError(f"the CSR group {name} has no array {member!r}; write it again with anndata")
+        array = open_member(group, member, name, retries)
+        if not isinstance(array, zarr.Array) or array.ndim != 1:
+            raise SourceError(f"the CSR group {name} has no column {member!r}; write it again with anndata")
         arrays.append(array)
     return arrays[0], arrays[1], arrays[2]
 

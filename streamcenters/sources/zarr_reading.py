@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
 import warnings
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from zarr.core.buffer import default_buffer_prototype
 from zarr.storage import LocalStore
 
-from streamcenters.errors import ChunkError, DamagedChunkError
+from streamcenters.errors import ChunkError, DamagedChunkError, SourceError
 from streamcenters.sources.damage import SkippedRows, skipped_rows
 from streamcenters.sources.retrying import first_line, is_damage, read_patiently
 from streamcenters.sources.zarr_chunk_grid import (
@@ -27,6 +28,11 @@ from streamcenters.sources.zarr_chunk_grid import (
     spans,
 )
 from streamcenters.sources.zarr_local_chunks import LocalChunks, NeedsZarr
+from streamcenters.sources.zarr_shard_index import refuse_stray_index
+
+_LOGGER = logging.getLogger("streamcenters")
+
+_CHECKSUMS = ("crc32", "adler32", "fletcher32")
 
 # Returns the first row, and the row after the last, that a part of an array belongs to.
 RowsOf = Callable[[Selection], tuple[int, int]]
@@ -65,6 +71,29 @@ def _fresh_handle(array: zarr.Array[Any]) -> zarr.Array[Any]:
     return handle
 
 
+def has_checksum_codec(array: zarr.Array[Any]) -> bool:
+    """Whether a codec of the chunks does nothing but check them; that of a shard's index does not count."""
+    metadata: Any = array.metadata
+    codecs = list(metadata.filters or []) if metadata.zarr_format == 2 else list(metadata.codecs)
+    while codecs:
+        codec = codecs.pop()
+        codecs += getattr(codec, "codecs", ())
+        name = str(getattr(codec, "codec_id", None) or type(codec).__name__).lower()
+        if any(word in name for word in _CHECKSUMS):
+            return True
+    return False
+
+
+def open_member(group: zarr.Group, path: str, name: str, retries: int) -> Any:
+    """Return a member of a group, None if there is none."""
+    try:
+        return read_patiently(lambda: group.get(path), f"{path} in {name}", retries)
+    except Exception as error:  # damaged metadata make zarr raise nearly everything
+        raise SourceError(
+            f"{path} in {name} cannot be opened ({first_line(error)}); restore its zarr.json from a copy"
+        ) from error
+
+
 class BlockReader:
     """Reads blocks of one array into one buffer; a block is valid until the next read.
 
@@ -98,6 +127,9 @@ class BlockReader:
         self._store = store or name
         self._buffer = np.empty(0, array.dtype)
         self._local = LocalChunks.of(array)
+        self._has_checksum = has_checksum_codec(array)
+        self._has_fast_codecs = type(array.async_array.codec_pipeline).__module__.startswith("zarrs")
+        self._plain_array = _fresh_handle(array) if self._has_fast_codecs else array
 
     def read(self, selection: Selection) -> NDArray[Any]:
         """Return the values of a selection of plain slices within the array."""
@@ -139,11 +171,20 @@ class BlockReader:
     def _read_through_zarr(self, selection: Selection, block: NDArray[Any]) -> None:
         refuse_empty_files(self._array, selection)
         out = default_buffer_prototype().nd_buffer.from_numpy_array(block)
-        try:
-            self._array.get_basic_selection(selection, out=out)
-        except Exception:
-            # what zarrs refuses (a gzip file of several members, say) zarr itself may still read
-            _fresh_handle(self._array).get_basic_selection(selection, out=out)
+        chunks = chunks_of(self._array, selection)
+        is_partial = not is_made_of(selection, chunks)
+        # zarrs does not look at the checksum of a chunk that it reads in part
+        if self._has_fast_codecs and not (is_partial and self._has_checksum):
+            try:
+                self._array.get_basic_selection(selection, out=out)
+                return
+            except Exception as error:
+                # what zarrs refuses (a gzip file of several members, say) zarr itself may still read
+                _LOGGER.debug("%s of %s: zarrs says %s", spans(selection), self._name, first_line(error))
+        if is_partial and self._array.shards is not None:
+            for shard in chunks:
+                refuse_stray_index(self._plain_array, shard)
+        self._plain_array.get_basic_selection(selection, out=out)
 
     def _chunk_error(self, selection: Selection, error: Exception) -> ChunkError:
         """Return what to raise when a selection cannot be read, with every chunk of it that is at fault."""

@@ -19,7 +19,7 @@ from streamcenters.sources.zarr_chunk_grid import whole
 from streamcenters.sources.zarr_csr_source import ZarrCsrSource, csr_shape
 from streamcenters.sources.zarr_dense_source import ZarrDenseSource
 from streamcenters.sources.zarr_labels import LabelColumn, open_label_column
-from streamcenters.sources.zarr_reading import read_slice
+from streamcenters.sources.zarr_reading import open_member, read_slice
 
 _ROW_SPARSE = ("csr_matrix", "csr_array")
 
@@ -54,7 +54,7 @@ def _open_matrix(X: Any, retries: int) -> _Opened:
         raise SourceError(f"{name} is {type(X).__name__}, not a Zarr array or group")
     if _is_csr(node):
         return _Opened(node, None, name)
-    matrix = _member(node, "X", name, retries)
+    matrix = open_member(node, "X", name, retries)
     if matrix is None:
         members = ", ".join(sorted(node.keys())) or "nothing"
         raise SourceError(
@@ -87,16 +87,6 @@ def _open_node(path: str | os.PathLike[str], retries: int) -> zarr.Array[Any] | 
         ) from error
 
 
-def _member(group: zarr.Group, path: str, name: str, retries: int) -> Any:
-    """Return a member of a group, None if there is none."""
-    try:
-        return read_patiently(lambda: group.get(path), f"{path} in {name}", retries)
-    except Exception as error:  # damaged metadata make zarr raise nearly everything
-        raise SourceError(
-            f"{path} in {name} cannot be opened ({first_line(error)}); restore its zarr.json from a copy"
-        ) from error
-
-
 def _checked_array(array: zarr.Array[Any], name: str) -> zarr.Array[Any]:
     if array.ndim != 2:
         raise SourceError(f"X in {name} has shape {array.shape}; rows and features make two dimensions")
@@ -122,7 +112,7 @@ def _open_labels(
     if y is not None:
         return open_label_column(y, None, n_rows, "y", settings)
     path = labels or "y"
-    column = None if opened.group is None else _member(opened.group, path, opened.name, settings.retries)
+    column = None if opened.group is None else open_member(opened.group, path, opened.name, settings.retries)
     if labels is None and column is None:
         return None
     if opened.group is None or column is None:
