@@ -207,9 +207,11 @@ class BlockReader:
         is_sharded = self._array.shards is not None
         parts = inner_chunks_of(self._array, overlap(chunk, selection)) if is_sharded else [chunk]
         faults = [(part, cause) for part in parts if (cause := self._failure(part)) is not None]
-        if len(faults) == len(parts) and overlap(chunk, selection) == chunk:
-            return [(chunk, faults[0][1])]
-        return faults
+        if not is_sharded or overlap(chunk, selection) != chunk:
+            return faults
+        if not faults and (cause := self._failure(chunk)) is not None:
+            return [(chunk, cause)]  # its parts pass one by one, and yet it is not whole
+        return [(chunk, faults[0][1])] if len(faults) == len(parts) else faults
 
     def _failure(self, part: Selection) -> Exception | None:
         alone = np.empty([span.stop - span.start for span in part], self._array.dtype)

@@ -91,7 +91,7 @@ def test_an_index_of_a_shard_that_points_anywhere_is_refused(
     file = chunk_files(tmp_path / "X.zarr")[0]
     raw = file.read_bytes()
     places = np.array(inner_places(raw, 2), np.uint64)
-    for offset, size in ((10**9, 192), (2**63, 192), (0, 10**6), (len(raw) - 8, 192)):
+    for offset, size in ((10**9, 192), (2**63, 192), (len(raw) - 8, 192)):
         places[1] = offset, size
         index = places.astype("<u8").tobytes()
         checksum = int(google_crc32c.value(index)).to_bytes(4, "little")  # the index itself is consistent
@@ -100,6 +100,27 @@ def test_an_index_of_a_shard_that_points_anywhere_is_refused(
         seen = [outcome(source, X[span], index) for index, span in enumerate(spans)]
         assert seen[-1] == "refused", (offset, size)
         assert "wrong" not in seen
+
+
+@pytest.mark.parametrize("pipeline", ["zarrs", "zarr"])
+@pytest.mark.parametrize("memory", [10**8, 1], ids=["whole shards", "inner chunks"])
+@pytest.mark.parametrize("compressors", [None, ZstdCodec()], ids=["none", "zstd"])
+def test_a_shard_cut_short_behind_its_index_is_refused(
+    compressors, memory, pipeline, tmp_path, many_small_chunks, monkeypatch
+):
+    if pipeline == "zarr":
+        hide_zarrs(monkeypatch)
+    shards = {"shape": (16, 6), "index_location": "start"}
+    array = write_array(tmp_path / "X.zarr", X, (8, 6), shards=shards, compressors=compressors)
+    source = sc.open_source(array, Y, memory=memory, threads=2)
+    file = chunk_files(tmp_path / "X.zarr")[0]
+    raw = file.read_bytes()
+    spans = [slice(*span) for span in source.row_spans.tolist()]
+    for part in range(16):
+        file.write_bytes(raw[: len(raw) * part // 16])
+        seen = [outcome(source, X[span], index) for index, span in enumerate(spans)]
+        assert seen[-1] == "refused", part
+        assert "wrong" not in seen, part
 
 
 @pytest.mark.parametrize("member", ["data", "indices"])
