@@ -129,7 +129,6 @@ class BlockReader:
         self._local = LocalChunks.of(array)
         self._has_checksum = has_checksum_codec(array)
         self._has_fast_codecs = type(array.async_array.codec_pipeline).__module__.startswith("zarrs")
-        self._plain_array = _fresh_handle(array) if self._has_fast_codecs else array
 
     def read(self, selection: Selection) -> NDArray[Any]:
         """Return the values of a selection of plain slices within the array."""
@@ -183,8 +182,9 @@ class BlockReader:
                 _LOGGER.debug("%s of %s: zarrs says %s", spans(selection), self._name, first_line(error))
         if is_partial and self._array.shards is not None:
             for shard in chunks:
-                refuse_stray_index(self._plain_array, shard)
-        self._plain_array.get_basic_selection(selection, out=out)
+                refuse_stray_index(self._array, shard)
+        plain = _fresh_handle(self._array) if self._has_fast_codecs else self._array
+        plain.get_basic_selection(selection, out=out)
 
     def _chunk_error(self, selection: Selection, error: Exception) -> ChunkError:
         """Return what to raise when a selection cannot be read, with every chunk of it that is at fault."""

@@ -1,6 +1,7 @@
 """on_bad_chunk="skip": the rows of damaged chunks are left out everywhere, and it is said."""
 
 import logging
+import pickle
 import threading
 
 import numpy as np
@@ -280,3 +281,5 @@ def test_the_error_says_which_rows_could_be_left_out(tmp_path):
     with pytest.raises(DamagedChunkError, match=r"c/1/1 of .*rows 8 to 16, columns 3 to 6.*'skip'") as caught:
         sc.L2Centers().fit(array, Y)
     assert [(part.start, part.stop) for part in caught.value.damage] == [(8, 16)]
+    again = pickle.loads(pickle.dumps(caught.value))  # as from a worker process
+    assert (str(again), again.damage) == (str(caught.value), caught.value.damage)
