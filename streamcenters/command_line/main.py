@@ -99,6 +99,15 @@ _reading = _options(
         metavar="fill|raise",
         help="A chunk that the store lacks is its fill value, or an error.",
     ),
+    click.option(
+        "--on-bad-chunk",
+        "data__on_bad_chunk",
+        metavar="raise|skip",
+        help="A damaged chunk ends the reading, or its rows are left out.",
+    ),
+    click.option(
+        "--retries", "data__retries", type=int, help="Tries after a read that failed in passing; default: 3."
+    ),
 )
 _output = _options(
     click.option("--json", "shows_json", is_flag=True, help="One JSON document on standard output."),

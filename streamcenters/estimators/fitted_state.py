@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Protocol, Self, TypeVar
 from weakref import WeakSet
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from streamcenters.estimators.lineage import Lineage
 from streamcenters.labels import Labels
+from streamcenters.sources.damage import SkippedRows
 
 T = TypeVar("T")
 
@@ -57,7 +58,9 @@ class ClassStatistics(Protocol):
 
 
 class FittedState:
-    """Statistics, their lineage and a cache of derived values; copies share the statistics until one learns.
+    """Statistics, their lineage, the rows left out, and a cache of derived values.
+
+    Copies share the statistics until one of them learns.
 
     `moments` are class moments, or what an estimator has in their place; beyond `ClassStatistics` only that
     estimator knows what they can do, so they are not typed further here.
@@ -66,9 +69,12 @@ class FittedState:
     scikit-learn would see. Everything here happens under the `state` lock of a model.
     """
 
-    def __init__(self, moments: ClassStatistics, lineage: Lineage | None = None) -> None:
+    def __init__(
+        self, moments: ClassStatistics, lineage: Lineage | None = None, skipped: Iterable[SkippedRows] = ()
+    ) -> None:
         self.moments: Any = moments
         self.lineage = lineage or Lineage()
+        self.skipped = tuple(skipped)
         self._derived: dict[Hashable, Any] = {}
         # all states on the same moments that are still in use: if there are others, a learner copies
         self._holders: WeakSet[FittedState] = WeakSet([self])
@@ -85,7 +91,7 @@ class FittedState:
 
     def share(self) -> FittedState:
         """Return a second state on the same moments, which stay as they are while it is in use."""
-        twin = FittedState(self.moments, self.lineage.forked())
+        twin = FittedState(self.moments, self.lineage.forked(), self.skipped)
         twin._derived = dict(self._derived)
         twin._holders = self._holders
         self._holders.add(twin)
@@ -109,7 +115,8 @@ class FittedState:
         self.lineage = lineage_after(self.lineage, self.moments)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"moments": self.moments, "lineage": self.lineage, "_derived": self._derived}
+        kept = ("moments", "lineage", "skipped", "_derived")
+        return {name: getattr(self, name) for name in kept}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

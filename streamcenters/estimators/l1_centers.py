@@ -28,6 +28,8 @@ from streamcenters.passes.median_search import find_medians
 from streamcenters.passes.median_sketch_pass import SketchPass
 from streamcenters.passes.median_sources import in_order
 from streamcenters.passes.moments_pass import MomentsPass
+from streamcenters.passes.skipping import on_readable_rows
+from streamcenters.sources.damage import known_damage
 
 _WAYS = ("auto", "exact", "sketch", "tdigest")
 
@@ -218,12 +220,14 @@ class L1Centers(StreamingClassifier):
             raise InputError(
                 f"{source.name} has other features than the model; refine with the rows it learned"
             )
-        learned = self._search(source, self._learned().moments.squares is not None)
+        with_squares = self._learned().moments.squares is not None
+        learned = on_readable_rows(source, lambda readable: self._search(readable, with_squares))
         if learned is None:
             raise InputError(f"{source.name} holds no rows; refine with the rows that were learned")
         self._require_same_rows(learned, source.name)
         learned.add_classes(self.classes_)
-        self._publish(FittedState(learned, self._state.lineage), self._features())
+        state = FittedState(learned, self._state.lineage, known_damage(source))
+        self._publish(state, self._features())
 
     def _require_same_rows(self, learned: ExactStatistics, place: str) -> None:
         known = self._learned()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +19,8 @@ from streamcenters.passes import run_pass
 from streamcenters.passes.checkpointing import FitKeeper
 from streamcenters.passes.interrupts import deferred_interrupt
 from streamcenters.passes.moments_pass import MomentsPass
+from streamcenters.passes.skipping import on_readable_rows, run_readable
+from streamcenters.sources.damage import SkippedRows, known_damage
 from streamcenters.sources.in_memory import InMemorySource
 from streamcenters.storage.checkpoint_file import Checkpoint, as_checkpoint
 
@@ -83,10 +86,7 @@ class RowLearning(DataOpening):
         features = self._features_of(X, source)
         if features is not None:
             self._resolve_k(features.n_features)
-        keeper = None
-        if checkpoint is not None:
-            keeper = checkpoint.begin(type(self).__name__, self._shaping_parameters(), source)
-        moments = self._learn_all(source, keeper)
+        moments = self._learn_readable(source, checkpoint)
         if moments is None or not moments.class_rows.sum():
             raise InputError(
                 f"{source.name} holds no rows, or all have weight zero; there is nothing to learn from"
@@ -100,7 +100,20 @@ class RowLearning(DataOpening):
         features = features or Features(moments.n_features, source.feature_names)
         self._resolve_k(features.n_features)
         self._check_learned(moments)
-        self._publish(FittedState(moments, lineage_after(Lineage(), moments)), features)
+        state = FittedState(moments, lineage_after(Lineage(), moments), known_damage(source))
+        self._publish(state, features)
+
+    def _learn_readable(self, source: ChunkSource, checkpoint: Checkpoint | None) -> Any:
+        """Return the statistics of the rows whose chunks can be read, from where a checkpoint says."""
+        if checkpoint is None:
+            return on_readable_rows(source, lambda readable: self._learn_all(readable, None))
+        checkpoint.leave_out_again(source)
+
+        def learn(readable: ChunkSource) -> Any:
+            keeper = checkpoint.begin(type(self).__name__, self._shaping_parameters(), readable)
+            return self._learn_all(readable, keeper)
+
+        return on_readable_rows(source, learn, begins_again=checkpoint.remove)
 
     def _check_learned(self, moments: Any) -> None:
         """Refuse statistics of a fit that the parameters do not fit, before they count; nothing unless overridden."""
@@ -136,17 +149,19 @@ class RowLearning(DataOpening):
         is_open = alignment is not None or (source.shape[1] is None and self.on_new_features == "add")
         n_features = None if is_open else self.n_features_in_
         plan = self._plan(self.classes_, learns_classes=self.on_new_class == "add", n_features=n_features)
-        learned = run_pass(source, plan)
+        learned = run_readable(source, plan)
         if learned is not None:
-            self._take_in(learned, alignment or self._align_learned(learned, source), source.name)
+            alignment = alignment or self._align_learned(learned, source)
+            self._take_in(learned, alignment, source.name, skipped=known_damage(source))
 
     def _start(self, X: Any, source: ChunkSource, classes: Labels) -> None:
         features = self._features_of(X, source)
-        learned = run_pass(source, self._plan(classes, learns_classes=self.on_new_class == "add"))
+        learned = run_readable(source, self._plan(classes, learns_classes=self.on_new_class == "add"))
         if learned is None:
             raise InputError(f"{source.name} holds no rows, so it does not even say which features there are")
         features = features or Features(learned.n_features, source.feature_names)
-        self._publish(FittedState(learned, lineage_after(Lineage(), learned)), features)
+        state = FittedState(learned, lineage_after(Lineage(), learned), known_damage(source))
+        self._publish(state, features)
 
     def _declared_classes(self, classes: Any) -> Labels:
         if classes is not None:
@@ -194,7 +209,12 @@ class RowLearning(DataOpening):
         return True
 
     def _take_in(
-        self, learned: Any, alignment: FeatureAlignment | None, place: str, lineage: Lineage | None = None
+        self,
+        learned: Any,
+        alignment: FeatureAlignment | None,
+        place: str,
+        lineage: Lineage | None = None,
+        skipped: Iterable[SkippedRows] = (),
     ) -> None:
         """Merge what was learned into a copy, which then takes the place of the old state at once.
 
@@ -209,7 +229,8 @@ class RowLearning(DataOpening):
         moments.merge(learned, place=place)
         names = self._names() if alignment is None else alignment.names
         lineage = lineage or lineage_after(self._state.lineage, moments)
-        self._publish(FittedState(moments, lineage), Features(moments.n_features, names))
+        state = FittedState(moments, lineage, [*self._state.skipped, *skipped])
+        self._publish(state, Features(moments.n_features, names))
 
     def _refuse_new_labels(self, labels: Labels, place: str) -> None:
         if self.on_new_class == "add":

@@ -13,8 +13,8 @@ from streamcenters.estimators.feature_alignment import align_features, require_s
 from streamcenters.estimators.fitted_state import FittedState, lineage_after
 from streamcenters.estimators.learning import RowLearning
 from streamcenters.labels import label_text
-from streamcenters.passes import run_pass
 from streamcenters.passes.interrupts import deferred_interrupt
+from streamcenters.passes.skipping import run_readable
 
 
 class MergingAndForgetting(RowLearning):
@@ -47,13 +47,13 @@ class MergingAndForgetting(RowLearning):
             )
         if self._learn_at_once(source, sign=-1):
             return
-        learned = run_pass(
-            source, self._plan(self.classes_, learns_classes=True, n_features=self.n_features_in_)
-        )
+        plan = self._plan(self.classes_, learns_classes=True, n_features=self.n_features_in_)
+        learned = run_readable(source, plan)
         if learned is not None:
             moments = self._state.moments.copy()
             moments.merge(learned, sign=-1, place=source.name)
-            state = FittedState(moments, lineage_after(self._state.lineage, moments))
+            lineage = lineage_after(self._state.lineage, moments)
+            state = FittedState(moments, lineage, self._state.skipped)
             self._publish(state, self._features())
 
     def merge(self, other: Self) -> Self:
@@ -94,7 +94,9 @@ class MergingAndForgetting(RowLearning):
                 type(self).__name__,
             )
             alignment = None
-        self._take_in(other._state.moments.copy(), alignment, "the other model", lineage)
+        self._take_in(
+            other._state.moments.copy(), alignment, "the other model", lineage, other._state.skipped
+        )
 
     def decay(
         self, factor: float | None = None, *, half_life: float | None = None, rows: float | None = None

@@ -22,6 +22,7 @@ from streamcenters.gains.ranking import resolve_k
 from streamcenters.labels import Labels
 from streamcenters.passes.interrupts import deferred_interrupt
 from streamcenters.sources import is_streamed, open_source
+from streamcenters.sources.damage import SkippedRows
 
 
 class DataOpening(Guarded):
@@ -40,6 +41,11 @@ class DataOpening(Guarded):
         """Classes, sorted."""
         classes: Labels = self._state.moments.classes.copy()
         return classes
+
+    @derived
+    def skipped_rows_(self) -> list[SkippedRows]:
+        """Rows that were left out because their chunks are damaged, with the reasons; see on_bad_chunk."""
+        return list(self._state.skipped)
 
     def _check_own_parameters(self) -> None:
         raise NotImplementedError

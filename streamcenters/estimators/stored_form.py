@@ -21,6 +21,7 @@ from streamcenters.storage.labels_on_disk import (
     names_to_arrays,
 )
 from streamcenters.storage.model_file import StoredModel
+from streamcenters.storage.skipped_on_disk import skipped_from_json, skipped_to_json
 
 _NAME_ARRAYS = ("feature_name_bytes", "feature_name_ends")
 
@@ -46,6 +47,7 @@ def pack_estimator(model: StreamingClassifier) -> StoredModel:
         "classes": labels_to_json(moments.classes),
         "is_decayed": moments.is_decayed,
         "lineage": lineage,
+        "skipped_rows": skipped_to_json(frozen._state.skipped),
     }
     arrays = HeldArrays(moments.to_arrays() | lineage_arrays)
     arrays.holder = frozen
@@ -77,7 +79,8 @@ def _unpacker(estimator: type[StreamingClassifier]) -> Callable[[StoredModel], S
                 raise ModelFileError(
                     f"there are {moments.n_features} features but {len(names)} feature names"
                 )
-        model._publish(FittedState(moments, lineage), Features(moments.n_features, names))
+        skipped = skipped_from_json(stored.header.get("skipped_rows", []))
+        model._publish(FittedState(moments, lineage, skipped), Features(moments.n_features, names))
         return model
 
     return unpack

@@ -56,6 +56,7 @@ def test_fit_scores_on_a_held_out_store(cli, store, make_store, tmp_path):
         "data": held_out,
         "rows": 40,
         "accuracy": sc.load(tmp_path / "m").score(held_out),
+        "skipped_rows": [],
     }
 
 
