@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         SparseMultinomialNB,
         ThresholdedMultinomialNB,
     )
+    from streamcenters.jobs import open_job
     from streamcenters.sources import open_source
     from streamcenters.storage import load, save
 
@@ -35,6 +36,7 @@ _HOMES = {
     "SparseMultinomialNB": "streamcenters.estimators",
     "ThresholdedMultinomialNB": "streamcenters.estimators",
     "load": "streamcenters.storage",
+    "open_job": "streamcenters.jobs",
     "open_source": "streamcenters.sources",
     "save": "streamcenters.storage",
 }
@@ -47,6 +49,7 @@ __all__ = [
     "SparseMultinomialNB",
     "ThresholdedMultinomialNB",
     "load",
+    "open_job",
     "open_source",
     "save",
 ]

@@ -33,7 +33,7 @@ def pack_estimator(model: StreamingClassifier) -> StoredModel:
     check_is_fitted(model)
     moments = model._state.moments
     header = {
-        "parameters": {name: _plain(value) for name, value in model.get_params(deep=False).items()},
+        "parameters": plain_parameters(model),
         "classes": labels_to_json(moments.classes),
         "is_decayed": moments.is_decayed,
     }
@@ -42,6 +42,11 @@ def pack_estimator(model: StreamingClassifier) -> StoredModel:
     if names is not None:
         arrays |= names_to_arrays(names)
     return StoredModel(header, arrays)
+
+
+def plain_parameters(model: StreamingClassifier) -> dict[str, Any]:
+    """Return the parameters of an estimator, fitted or not, as JSON holds them."""
+    return {name: _plain(value) for name, value in model.get_params(deep=False).items()}
 
 
 def _plain(value: Any) -> Any:

@@ -151,4 +151,5 @@ def _unpack_labels(stored: Mapping[str, Any], labels: NDArray[Any]) -> NDArray[A
         return labels
     values = np.empty(len(stored["values"]), object)
     values[:] = stored["values"]
-    return values[labels].astype(np.dtype(stored["dtype"]))
+    taken: NDArray[Any] = values[labels].astype(np.dtype(stored["dtype"]))
+    return taken

@@ -16,7 +16,8 @@ from streamcenters.passes.median_sources import row_edges
 class RowRange:
     """The rows from `start` to `stop` of a store or an array, as a source of their own.
 
-    A chunk that holds other rows as well is read whole and cut.
+    A chunk that holds other rows as well is read whole and cut. A silent range tells no observer that it is read,
+    nor which chunks are missing: it is not read to learn from.
 
     Examples
     --------
@@ -29,8 +30,9 @@ class RowRange:
 
     is_rereadable = True
 
-    def __init__(self, source: Any, start: int, stop: int) -> None:
+    def __init__(self, source: Any, start: int, stop: int, *, is_silent: bool = False) -> None:
         self._source = source
+        self._is_silent = is_silent
         self.start, self.stop = start, stop
         edges = row_edges(source)
         first = int(np.searchsorted(edges, start, "right")) - 1
@@ -70,7 +72,7 @@ class RowRange:
     def settings(self) -> ReadSettings:
         """Threads, memory and progress of the source."""
         settings: ReadSettings = self._source.settings
-        return settings
+        return replace(settings, progress=None) if self._is_silent else settings
 
     @property
     def n_bytes(self) -> int:
@@ -79,7 +81,7 @@ class RowRange:
 
     def announce(self) -> None:
         """Say what the source has to say once per pass."""
-        if hasattr(self._source, "announce"):
+        if hasattr(self._source, "announce") and not self._is_silent:
             self._source.announce()
 
     def chunks(self, start: int = 0) -> Iterator[Chunk]:
@@ -118,7 +120,7 @@ def rows_bytes(source: Any, start: int, stop: int) -> int:
     pointer = getattr(source, "indptr", None)
     if pointer is not None:
         return int(pointer[stop] - pointer[start]) * (source.dtype.itemsize + 4) + 8 * (stop - start)
-    itemsize = 8 if source.dtype is None else source.dtype.itemsize
+    itemsize = 8 if source.dtype is None else int(source.dtype.itemsize)
     return (stop - start) * int(source.shape[1]) * itemsize
 
 

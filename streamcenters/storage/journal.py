@@ -24,7 +24,9 @@ _MAGIC = b"SCJRNL01"
 _RECORD_MAGIC = b"SCR1"
 _DIGEST = 16
 _HEADER = struct.Struct(f"<8sQ16s{_DIGEST}s")  # magic, generation, job, digest of these
-_PREFIX = struct.Struct(f"<4sIQQ{_DIGEST}s")  # magic, crc of the rest, sequence, payload bytes, previous digest
+_PREFIX = struct.Struct(
+    f"<4sIQQ{_DIGEST}s"
+)  # magic, crc of the rest, sequence, payload bytes, previous digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +133,7 @@ class JournalReader:
             )
 
 
-def _read_record(
-    file: int, offset: int, size: int, sequence: int, previous: bytes
-) -> tuple[Record, bytes]:
+def _read_record(file: int, offset: int, size: int, sequence: int, previous: bytes) -> tuple[Record, bytes]:
     prefix = os.pread(file, _PREFIX.size, offset)
     n_bytes = _checked_length(prefix, offset, size, sequence, previous)
     payload = os.pread(file, n_bytes, offset + _PREFIX.size)
@@ -204,6 +204,11 @@ class JournalWriter:
         self._last_digest = reader.last_digest
         self._header = reader._header
         self._file: int | None = None
+
+    @property
+    def next_offset(self) -> int:
+        """Where the next record is going to begin."""
+        return self.length or len(self._header)
 
     def append(self, payload: bytes) -> int:
         """Write one record, flush it to the disk and return where it begins."""

@@ -35,7 +35,9 @@ def open_plain(path: str, flags: int) -> int:
 
 
 def _not_plain(path: str) -> JobError:
-    return JobError(f"{path} is not a regular file (a link, a pipe or a folder); nothing is read or written there")
+    return JobError(
+        f"{path} is not a regular file (a link, a pipe or a folder); nothing is read or written there"
+    )
 
 
 def is_plain(path: str) -> bool:
