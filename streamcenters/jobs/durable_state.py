@@ -53,6 +53,8 @@ class DurableState:
             raise JobError(f"{path} is not a regular file; nothing is read there")
         self.snapshot_bytes = os.path.getsize(path)
         self.state, self.job = read_snapshot(path, newest)
+        # a replay from this snapshot reads what falls out of the window since, so these stay as long as it
+        self._older_journals = self._journals_in_use()
         self._journal = JournalWriter(self._replay(read_mark(folder.mark, self.job)))
         self._fold_at = max(_LEAST_JOURNAL, self.snapshot_bytes)
         if not is_read_only:
@@ -143,12 +145,15 @@ class DurableState:
         write_mark(self._folder.mark, self.job, JournalMark(generation, 0))
         if not self.state.settings.has_window:
             self.state.held.clear()
+        self._older_journals = self._journals_in_use()
         self._remove_what_is_old()
         self.state.is_between = False
 
+    def _journals_in_use(self) -> set[int]:
+        return {place.generation for place in self.state.held.values()}
+
     def _remove_what_is_old(self) -> None:
-        held = {place.generation for place in self.state.held.values()}
-        self._folder.remove_all_but(self.generation, held)
+        self._folder.remove_all_but(self.generation, self._older_journals)
 
     def close(self) -> None:
         """Close the journal."""

@@ -119,7 +119,8 @@ def rows_bytes(source: Any, start: int, stop: int) -> int:
     """Return the bytes of the decoded values of some rows."""
     pointer = getattr(source, "indptr", None)
     if pointer is not None:
-        return int(pointer[stop] - pointer[start]) * (source.dtype.itemsize + 4) + 8 * (stop - start)
+        entry_bytes = int(source.dtype.itemsize) + 4
+        return int(pointer[stop] - pointer[start]) * entry_bytes + 8 * (stop - start)
     itemsize = 8 if source.dtype is None else int(source.dtype.itemsize)
     return (stop - start) * int(source.shape[1]) * itemsize
 
