@@ -243,11 +243,6 @@ class Job:
         return source, None
 
     def _commit(self, durable: DurableState, change: Change) -> None:
-        if change.verb == "take" and not _knows_classes(durable):
-            raise LabelError(
-                f"{self.path} does not know its classes; make the job with classes=, all labels that may ever come, "
-                "or with on_new_class='add'"
-            )
         with self._dropped_on_failure():
             durable.commit(change)
 
@@ -337,12 +332,6 @@ class Job:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _knows_classes(durable: DurableState) -> bool:
-    state = durable.state
-    is_open = state.model.on_new_class == "add" or state.settings.classes is not None
-    return bool(is_open or state.model.__sklearn_is_fitted__())
 
 
 def _compare(batch: Batch | None, digest: bytes | None, batch_id: Any) -> None:

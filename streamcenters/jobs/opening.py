@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from streamcenters.errors import InputError, JobError, ParameterError
+from streamcenters.errors import InputError, JobError, LabelError, ParameterError
 from streamcenters.estimators.stored_form import plain_parameters
 from streamcenters.jobs.durable_state import DurableState
 from streamcenters.jobs.job import Job
@@ -116,8 +116,16 @@ def _check_new(estimator: Any, settings: JobSettings) -> None:
         estimator.partial_fit  # noqa: B018
     except AttributeError as error:
         raise ParameterError(f"{error.__cause__ or error}") from error
-    if not settings.has_window and settings.half_life is None:
-        return
+    if estimator.on_new_class != "add" and settings.classes is None and not is_fitted(estimator):
+        raise LabelError(
+            "a new job must know its classes: pass classes=, all labels that may ever come, "
+            "or an estimator with on_new_class='add'"
+        )
+    if settings.has_window or settings.half_life is not None:
+        _check_forgetting(estimator, settings)
+
+
+def _check_forgetting(estimator: Any, settings: JobSettings) -> None:
     # medians can neither forget nor fade: better said now than when the first batch falls out
     trial = type(estimator)(**{**estimator.get_params(deep=False), "k": None, "on_new_class": "add"})
     trial.partial_fit(np.array([[0.0], [1.0]]), [0, 1])

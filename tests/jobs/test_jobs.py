@@ -280,12 +280,12 @@ def test_what_cannot_forget_or_fade_is_refused_at_once(folder):
         with pytest.raises(ParameterError, match="medians cannot"):
             sc.open_job(folder, medians, **options)
     with pytest.raises(ParameterError, match="cannot learn batch by batch"):
-        sc.open_job(folder, sc.L1Centers(medians="exact"))
+        sc.open_job(folder, sc.L1Centers(medians="exact"), classes=[0, 1])
     with pytest.raises(ParameterError, match="pass one of them"):
         sc.open_job(folder, sc.L2Centers(), half_life=3, window_rows=5)
     for options in ({"window_rows": 0}, {"window_batches": 1.5}, {"half_life": -1}, {"timeout": -1}):
         with pytest.raises(ParameterError, match=next(iter(options))):
-            sc.open_job(folder, sc.L2Centers(), **options)
+            sc.open_job(folder, ESTIMATORS["l2"], **options)
 
 
 # -- opening -----------------------------------------------------------------------------------------------
@@ -316,10 +316,10 @@ def test_what_is_no_job_is_refused(tmp_path, folder):
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "notes.txt").write_text("mine")
     with pytest.raises(JobError, match=r"holds 'notes.txt' but no job"):
-        sc.open_job(tmp_path / "other", sc.L2Centers())
+        sc.open_job(tmp_path / "other", ESTIMATORS["l2"])
     (tmp_path / "file").write_text("mine")
     with pytest.raises(JobError, match="cannot be made"):
-        sc.open_job(tmp_path / "file", sc.L2Centers())
+        sc.open_job(tmp_path / "file", ESTIMATORS["l2"])
     from sklearn.naive_bayes import GaussianNB
 
     with pytest.raises(JobError, match="GaussianNB is not an estimator of streamcenters"):
@@ -328,8 +328,9 @@ def test_what_is_no_job_is_refused(tmp_path, folder):
 
 
 def test_a_job_that_does_not_know_its_classes_says_what_to_do(folder):
-    with sc.open_job(folder, sc.L2Centers()) as job, pytest.raises(LabelError, match="classes="):
-        job.update(X, NAMES, batch_id=1)
+    with pytest.raises(LabelError, match="classes="):
+        sc.open_job(folder, sc.L2Centers())
+    assert not folder.exists()
 
 
 @pytest.mark.parametrize("batch_id", [None, "", True, 1.5, b"x", 2**70, ["a"]])
