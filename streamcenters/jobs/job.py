@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, Self
 
-from streamcenters.chunks import ChunkSource
+from streamcenters.chunks import ChunkSource, CutsRows, RunsOnDask
 from streamcenters.errors import ForgetError, JobError, LabelError, SourceError, StreamcentersWarning
 from streamcenters.jobs.batch_ids import BatchIds, key_bytes, key_of
 from streamcenters.jobs.batches import Batch
@@ -163,8 +163,9 @@ class Job:
             next is read.
         """
         source: Any = open_source(store, labels=labels)
-        if source.n_chunks is None or not source.is_rereadable or hasattr(source, "row_blocks"):
-            raise SourceError(f"{source.name} has no rows to come back to; consume takes a Zarr store")
+        place = source.name
+        if not isinstance(source, CutsRows) or isinstance(source, RunsOnDask):
+            raise SourceError(f"{place} has no rows to come back to; consume takes a Zarr store")
         with self._changing() as durable:
             self._followed(durable, source, name)
             n_taken = 0
@@ -228,7 +229,7 @@ class Job:
             if not is_small and not durable.state.settings.has_window:
                 return source, None
             source = gather(source)
-        elif hasattr(source, "row_blocks") or source.n_chunks is None:
+        elif isinstance(source, RunsOnDask) or not isinstance(source, CutsRows):
             return self._unkept(durable, source)
         elif not isinstance(source, InMemorySource):
             return self._opened(durable, RowRange(source, 0, source.shape[0] or 0))

@@ -13,7 +13,7 @@ from streamcenters.accumulators.class_moments import ClassMoments
 from streamcenters.accumulators.dense_tiles import is_kernel_ready, kernel_dtype
 from streamcenters.accumulators.median_brackets import MedianBrackets, log_dtype
 from streamcenters.accumulators.median_sample import RowSample, sampled_rows
-from streamcenters.chunks import Chunk
+from streamcenters.chunks import Chunk, RunsOnDask
 from streamcenters.errors import SourceError
 from streamcenters.gains.median_bracketing import (
     Bracket,
@@ -26,13 +26,13 @@ from streamcenters.passes.median_pass import BracketPass, SamplePass
 from streamcenters.passes.median_plan import MedianPlan, MedianTask, plan_medians
 from streamcenters.passes.median_sources import (
     LabelTable,
-    SomeBlocks,
-    is_sparse_source,
     read_label_table,
+    some_blocks,
     some_features,
 )
 from streamcenters.passes.moments_pass import MomentsPass
 from streamcenters.passes.running import run_pass
+from streamcenters.sources.in_memory import InMemorySource
 
 _LOGGER = logging.getLogger("streamcenters")
 
@@ -81,8 +81,8 @@ class _Search:
         self.n_features = int(source.shape[1])
         self.found = ExactMedians.empty(len(table.classes), self.n_features)
         self.n_values = np.full(self.n_features, int(table.class_rows.sum()))
-        self.is_sparse = is_sparse_source(source)
-        self.is_weighted = getattr(source, "weights", getattr(source, "_weights", None)) is not None
+        self.is_sparse = source.is_sparse
+        self.is_weighted = source.has_weights
         self.attempt = 0
         self.moments: ClassMoments
 
@@ -161,7 +161,7 @@ class _Search:
     def _count(self, group: NDArray[np.intp], plan: MedianPlan) -> MedianBrackets:
         part = some_features(self.source, group, self.n_features)
         brackets = self._brackets(part, len(group), plan)
-        n_threads = 1 if hasattr(part, "row_blocks") else part.settings.n_threads
+        n_threads = 1 if isinstance(part, RunsOnDask) else part.settings.n_threads
         # threads take chunks as they come, not in equal shares
         limit = min(plan.value_bytes, int(1.5 * plan.value_bytes / n_threads))
         moments = replace(self.moments_pass, n_features=len(group))
@@ -189,14 +189,14 @@ class _Search:
         there = np.maximum(1, self.table.block_rows[blocks].sum(axis=0))
         thresholds = np.minimum(1.0, sample_rows / len(there) / there)
         seed = self.seed + 7919 * self.attempt
-        values = getattr(part, "values", None)
-        if part is self.source and isinstance(values, np.ndarray) and is_kernel_ready(values):
+        values = part.values if isinstance(part, InMemorySource) else None
+        if isinstance(values, np.ndarray) and is_kernel_ready(values):
             whole = Chunk(values, part.labels, part.weights, place=part.name)
             codes, _ = self.moments_pass.screen_labels(self.table.classes, whole)
             rows = sampled_rows(whole, codes, thresholds, seed)
             return values, rows, codes[rows], None if part.weights is None else part.weights[rows]
         sampling = SamplePass(self.moments_pass, thresholds, seed)
-        sample = run_pass(SomeBlocks(part, blocks), sampling) or RowSample(thresholds, seed)
+        sample = run_pass(some_blocks(part, blocks), sampling) or RowSample(thresholds, seed)
         values, codes, weights = sample.rows()
         return values, np.arange(len(codes)), codes, weights
 
@@ -208,7 +208,7 @@ class _Search:
         return choose_blocks(self.table.block_rows, sample_rows, np.random.default_rng(self.seed))
 
     def _is_cheap_to_read(self) -> bool:
-        return hasattr(self.source, "rows_per_chunk")
+        return isinstance(self.source, InMemorySource)
 
     def _note_stored(self, group: NDArray[np.intp], counted: MedianBrackets) -> None:
         """Remember how many values of each feature are stored, where rows are sparse."""

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamcenters.chunks import Chunk, ChunkReader, ReadSettings, row_place
-from streamcenters.passes.median_sources import row_edges
+from streamcenters.chunks import AnnouncesGaps, Chunk, ChunkReader, ReadSettings, row_place
 
 
 class RowRange:
@@ -34,12 +33,10 @@ class RowRange:
         self._source = source
         self._is_silent = is_silent
         self.start, self.stop = start, stop
-        edges = row_edges(source)
-        first = int(np.searchsorted(edges, start, "right")) - 1
-        last = int(np.searchsorted(edges, stop, "left"))
-        self._n_columns = getattr(source, "n_column_blocks", 1)
-        self._first = first * self._n_columns
-        self.n_chunks = max(0, last - first) * self._n_columns if stop > start else 0
+        first = int(np.searchsorted(source.row_spans[:, 1], start, "right"))
+        last = int(np.searchsorted(source.row_spans[:, 0], stop, "left"))
+        self._first = first * source.n_column_blocks
+        self.n_chunks = max(0, last - first) * source.n_column_blocks if stop > start else 0
 
     @property
     def name(self) -> str:
@@ -75,13 +72,23 @@ class RowRange:
         return replace(settings, progress=None) if self._is_silent else settings
 
     @property
+    def has_weights(self) -> bool:
+        """Whether weights of the rows were given."""
+        return bool(self._source.has_weights)
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the rows are sparse."""
+        return bool(self._source.is_sparse)
+
+    @property
     def n_bytes(self) -> int:
         """Bytes of the decoded values."""
         return rows_bytes(self._source, self.start, self.stop)
 
     def announce(self) -> None:
         """Say what the source has to say once per pass."""
-        if hasattr(self._source, "announce") and not self._is_silent:
+        if isinstance(self._source, AnnouncesGaps) and not self._is_silent:
             self._source.announce()
 
     def chunks(self, start: int = 0) -> Iterator[Chunk]:

@@ -223,7 +223,7 @@ class JournalWriter:
             with contextlib.suppress(OSError):  # a tail that stays is cut when the job is opened again
                 os.ftruncate(file, offset)
             raise JobWriteError(
-                f"{self.path} cannot take {len(payload)} more bytes ({reason(error)}); the batch was not taken, "
+                f"{self.path}: {len(payload)} more bytes cannot be written ({reason(error)}); the batch was not taken, "
                 "make room and give it again"
             ) from error
         self.length = offset + len(prefix) + len(payload) + _DIGEST
