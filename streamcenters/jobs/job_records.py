@@ -24,7 +24,10 @@ from streamcenters.storage.model_file import StoredModel, pack_model, registered
 
 SNAPSHOT = FileKind("snapshot", version=1, error=JobError, remedy="restore the folder of the job from a copy")
 Arrays = Mapping[str, NDArray[Any]]
-_MALFORMED = (StreamcentersError, SafetensorError, KeyError, TypeError, ValueError, IndexError, OverflowError)
+_MALFORMED = (
+    StreamcentersError, SafetensorError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError,
+    RecursionError,
+)  # fmt: skip
 
 
 # -- records ------------------------------------------------------------------------------------------
@@ -59,7 +62,7 @@ def unpack_change(payload: bytes, place: str) -> Change:
         if header["verb"] not in ("take", "forget"):
             raise JobError(f"there is no change {str(header['verb'])[:40]!r}")
         return Change(header["verb"], batch.source, batch, key, header["store_key"], store)
-    except (*_MALFORMED, RecursionError, AttributeError) as error:
+    except _MALFORMED as error:
         raise JobError(f"{place} does not fit together ({_short(error)}); the journal is damaged") from error
 
 
@@ -120,7 +123,7 @@ def read_snapshot(path: str, generation: int) -> tuple[JobState, bytes]:
             n_rows=_count(header["rows"]),
         )
         _read_tables(state, arrays)
-    except (*_MALFORMED, AttributeError) as error:
+    except _MALFORMED as error:
         raise JobError(
             f"{path}: the contents do not fit together ({_short(error)}); {SNAPSHOT.remedy}"
         ) from error

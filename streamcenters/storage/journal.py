@@ -18,11 +18,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from streamcenters.errors import JobError, JobWriteError
-from streamcenters.storage.plain_file import flush_folder, open_plain, reason, write_fully
+from streamcenters.storage.plain_file import flush_folder, open_plain, read_fully, reason, write_fully
 
 _MAGIC = b"SCJRNL01"
 _RECORD_MAGIC = b"SCR1"
 _DIGEST = 16
+# So far behind a damaged record a sound one is looked for: a file may be endless where nothing was written.
+_SEARCHED = 256 * 2**20
 _HEADER = struct.Struct(f"<8sQ16s{_DIGEST}s")  # magic, generation, job, digest of these
 _PREFIX = struct.Struct(
     f"<4sIQQ{_DIGEST}s"
@@ -136,7 +138,7 @@ class JournalReader:
 def _read_record(file: int, offset: int, size: int, sequence: int, previous: bytes) -> tuple[Record, bytes]:
     prefix = os.pread(file, _PREFIX.size, offset)
     n_bytes = _checked_length(prefix, offset, size, sequence, previous)
-    payload = os.pread(file, n_bytes, offset + _PREFIX.size)
+    payload = read_fully(file, n_bytes, offset + _PREFIX.size)
     stored = os.pread(file, _DIGEST, offset + _PREFIX.size + n_bytes)
     digest = _digest(prefix, payload)
     if stored != digest:
@@ -161,7 +163,8 @@ def _has_record_after(file: int, start: int, size: int, sequence: int) -> bool:
     """Whether a later record begins behind a damaged one: then the damage is not that of a torn append."""
     if start >= size:
         return False
-    with mmap.mmap(file, size, access=mmap.ACCESS_READ) as content:
+    end = min(size, start + _SEARCHED)
+    with mmap.mmap(file, end, access=mmap.ACCESS_READ) as content:
         at = content.find(_RECORD_MAGIC, start)
         while at >= 0:
             prefix = content[at : at + _PREFIX.size]

@@ -84,7 +84,9 @@ def unpack_model(stored: StoredModel, path: str) -> Any:
     kind = _kind_of(header.pop("estimator", None), path)
     try:
         return kind.unpack(StoredModel(header, stored.arrays))
-    except (StreamcentersError, KeyError, TypeError, ValueError) as error:
+    except (
+        StreamcentersError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError,
+    ) as error:  # fmt: skip
         raise ModelFileError(
             f"{path}: the contents do not fit together ({error}); the file is damaged"
         ) from error

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from streamcenters.errors import JobError
 
 _MODE = 0o666
+_AT_ONCE = 2**30
 
 
 def open_plain(path: str, flags: int) -> int:
@@ -55,6 +56,20 @@ def write_fully(file: int, parts: Sequence[bytes], offset: int) -> None:
         while left:
             n_written = os.pwrite(file, left, offset)
             left, offset = left[n_written:], offset + n_written
+
+
+def read_fully(file: int, n_bytes: int, offset: int) -> bytes:
+    """Return so many bytes from `offset` on, or fewer where the file ends; the system gives at most 2 GB at once."""
+    if n_bytes < _AT_ONCE:
+        return os.pread(file, n_bytes, offset)
+    content = bytearray(n_bytes)
+    done = 0
+    while done < n_bytes:
+        n_read = os.preadv(file, [memoryview(content)[done : done + _AT_ONCE]], offset + done)
+        if n_read == 0:
+            break
+        done += n_read
+    return bytes(content[:done])
 
 
 def flush_folder(folder: str) -> None:
