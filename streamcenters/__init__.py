@@ -23,12 +23,13 @@ if TYPE_CHECKING:
     )
     from streamcenters.jobs import open_job
     from streamcenters.sources import open_source
-    from streamcenters.storage import load, save
+    from streamcenters.storage import Checkpoint, load, save
 
 __version__ = "0.1.0"
 
 # Names are loaded at first use: importing the package stays cheap.
 _HOMES = {
+    "Checkpoint": "streamcenters.storage",
     "L1Centers": "streamcenters.estimators",
     "L2Centers": "streamcenters.estimators",
     "OddsRatio": "streamcenters.estimators",
@@ -42,6 +43,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Checkpoint",
     "L1Centers",
     "L2Centers",
     "OddsRatio",

@@ -53,5 +53,9 @@ class JobWriteError(JobError, OSError):
     """The disk did not take what a job had to write; the job is as it was before."""
 
 
+class CheckpointError(StreamcentersError, ValueError):
+    """A checkpoint is damaged, belongs to another fit, or cannot be written where it should be."""
+
+
 class StreamcentersWarning(UserWarning):
     """Something the result depends on that the caller may not expect."""

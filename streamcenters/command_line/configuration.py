@@ -75,6 +75,7 @@ _KNOWN: dict[str, dict[str, Kind]] = {
         "half_life": _POSITIVE,
         "wait": _SECONDS,
     },
+    "checkpoint": {"path": _TEXT, "every": _POSITIVE},
     "held_out": {"path": _TEXT, "labels": _TEXT},
     "predict": {"data": _TEXT, "output": _TEXT},
     "rank": {"top": _COUNT},

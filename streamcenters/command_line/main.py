@@ -118,6 +118,15 @@ _k = click.option("--k", "k", metavar="N", help="Use another k than the model's;
 @click.option("--k", "k", metavar="N", help="Features to select: a number, a fraction or 'all'.")
 @click.option("--scale", "scale", metavar="none|std|within", help="What each feature is divided by.")
 @click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="Any other parameter.")
+@click.option(
+    "--checkpoint",
+    "checkpoint__path",
+    metavar="FILE",
+    help="Keeps the state; the same command goes on from it.",
+)
+@click.option(
+    "--checkpoint-every", "checkpoint__every", type=float, metavar="SECONDS", help="Default: 30 seconds."
+)
 @_reading
 @_output
 def fit(k: str | None, scale: str | None, assignments: tuple[str, ...], **options: Any) -> None:

@@ -16,6 +16,7 @@ from streamcenters.estimators.streaming_classifier import StreamingClassifier
 from streamcenters.gains.bayes_scorer import Posterior, log_priors
 from streamcenters.passes.moments_pass import MomentsPass
 from streamcenters.sources.in_memory import InMemorySource
+from streamcenters.storage import Checkpoint
 
 # What alpha = 0 is raised to, as in scikit-learn.
 _LEAST_ALPHA = 1e-10
@@ -80,8 +81,8 @@ class BayesClassifier(StreamingClassifier):
                     f"class_prior={self.class_prior!r} is not one probability, 0 or more, for each class"
                 )
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
-        super()._fit(X, y, sample_weight)
+    def _fit(self, X: Any, y: Any, sample_weight: Any, checkpoint: Checkpoint | None) -> None:
+        super()._fit(X, y, sample_weight, checkpoint)
         self._log_prior()  # refuses priors that do not fit the classes before the fit counts
 
     def _gain_key(self) -> tuple[Any, ...]:

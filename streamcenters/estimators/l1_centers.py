@@ -22,6 +22,7 @@ from streamcenters.gains.median_model import MedianModel, derive_median_model
 from streamcenters.gains.median_statistics import ExactStatistics, derive_median_statistics
 from streamcenters.labels import Labels
 from streamcenters.passes import run_pass
+from streamcenters.passes.checkpointing import FitKeeper
 from streamcenters.passes.median_search import find_medians
 from streamcenters.passes.median_sketch_pass import SketchPass
 from streamcenters.passes.median_sources import in_order
@@ -249,10 +250,19 @@ class L1Centers(StreamingClassifier):
             "fit with sample_weight, or use L2Centers"
         )
 
-    def _learn_all(self, source: ChunkSource) -> Any:
-        if not self._reads_again(source):
-            return run_pass(in_order(source), self._plan_of_fit())
-        return self._search(source, self._needs_squares())
+    def _learn_all(self, source: ChunkSource, keeper: FitKeeper | None) -> Any:
+        if self._reads_again(source):
+            return self._search(source, self._needs_squares(), keeper)
+        plan = self._plan_of_fit()
+        return run_pass(in_order(source), plan, None if keeper is None else keeper.of_pass(plan.title, plan))
+
+    def _shaping_parameters(self) -> dict[str, str]:
+        # only data that can be read again is learned with checkpoints, and "auto" is exact there
+        way = "exact" if self.medians == "auto" else self.medians
+        named = {"medians": repr(way), "random_state": repr(self._seed())}
+        if way == "sketch":
+            named["sketch_size"] = repr(int(self.sketch_size))
+        return super()._shaping_parameters() | named
 
     def _reads_again(self, source: ChunkSource) -> bool:
         if self.medians == "exact" and not source.is_rereadable:
@@ -265,7 +275,9 @@ class L1Centers(StreamingClassifier):
     def _plan_of_fit(self) -> Any:
         return self._plan(np.empty(0, np.int64), learns_classes=True, with_squares=self._needs_squares())
 
-    def _search(self, source: ChunkSource, with_squares: bool) -> ExactStatistics | None:
+    def _search(
+        self, source: ChunkSource, with_squares: bool, keeper: FitKeeper | None = None
+    ) -> ExactStatistics | None:
         if not source.is_rereadable:
             raise SourceError(f"{source.name} passes by once; exact medians need data that can be read again")
         plan = MomentsPass(
@@ -275,7 +287,9 @@ class L1Centers(StreamingClassifier):
             with_squares=with_squares,
             with_missing=self.missing == "ignore",
         )
-        moments, found = find_medians(source, plan, memory_budget=int(self.memory_budget), seed=self._seed())
+        moments, found = find_medians(
+            source, plan, memory_budget=int(self.memory_budget), seed=self._seed(), keeper=keeper
+        )
         return None if moments is None else ExactStatistics(moments, found)
 
     def _merge(self, other: Self) -> None:

@@ -14,9 +14,11 @@ from streamcenters.estimators.fitted_state import FittedState
 from streamcenters.estimators.opening import DataOpening
 from streamcenters.labels import Labels, as_label_array, distinct_labels, encode_labels, label_text
 from streamcenters.passes import run_pass
+from streamcenters.passes.checkpointing import FitKeeper
 from streamcenters.passes.interrupts import deferred_interrupt
 from streamcenters.passes.moments_pass import MomentsPass
 from streamcenters.sources.in_memory import InMemorySource
+from streamcenters.storage.checkpoint_file import Checkpoint, as_checkpoint
 
 NO_CLASSES = np.empty(0, np.int64)
 
@@ -27,12 +29,27 @@ class RowLearning(DataOpening):
     def _needs_squares(self) -> bool:
         raise NotImplementedError
 
-    def _learn_all(self, source: ChunkSource) -> Any:
+    def _learn_all(self, source: ChunkSource, keeper: FitKeeper | None) -> Any:
         """Return the statistics of a whole source, None if it has no chunks; one pass unless overridden."""
         plan = self._plan(NO_CLASSES, learns_classes=True, with_squares=self._needs_squares())
-        return run_pass(source, plan)
+        return run_pass(source, plan, None if keeper is None else keeper.of_pass(plan.title, plan))
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def _shaping_parameters(self) -> dict[str, str]:
+        """Return the parameters that shape the statistics: a checkpoint is of no use if one of them changes."""
+        return {
+            "missing": repr(self.missing),
+            "scale": "'std' or 'within'" if self._needs_squares() else "None",
+        }
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        checkpoint: Any = None,
+        checkpoint_every: float = 30.0,
+    ) -> Self:
         """Learn from all rows of X, in one pass, forgetting what was learned before.
 
         Parameters
@@ -42,21 +59,33 @@ class RowLearning(DataOpening):
         y : array-like of shape (n_rows,), optional
             Labels; a Zarr group, a source and an iterator may bring their own.
         sample_weight : array-like of shape (n_rows,), optional
+        checkpoint : path or Checkpoint, optional
+            File that keeps the state now and then: after a crash the same call goes on from it and ends with the
+            same statistics. A finished fit removes it, unless it is a `Checkpoint`. See docs/checkpoints.md.
+        checkpoint_every : float
+            Seconds from one checkpoint to the next, more if writing one takes long.
 
         Returns
         -------
         self
             Unchanged if an error is raised.
         """
-        return self._all_or_nothing(self._fit, X, y, sample_weight)
+        kept = as_checkpoint(checkpoint, checkpoint_every)
+        self._all_or_nothing(self._fit, X, y, sample_weight, kept)
+        if kept is not None and kept is not checkpoint:
+            kept.remove()
+        return self
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
+    def _fit(self, X: Any, y: Any, sample_weight: Any, checkpoint: Checkpoint | None) -> None:
         self._check_parameters()
         source = self._open(X, y, sample_weight)
         self._adopt_features(X, source)
         if source.shape[1] is not None:
             self._resolve_k(source.shape[1])
-        moments = self._learn_all(source)
+        keeper = None
+        if checkpoint is not None:
+            keeper = checkpoint.begin(type(self).__name__, self._shaping_parameters(), source)
+        moments = self._learn_all(source, keeper)
         if moments is None or not moments.class_rows.sum():
             raise InputError(
                 f"{source.name} holds no rows, or all have weight zero; there is nothing to learn from"

@@ -123,6 +123,10 @@ class SparseBernoulliNB(BayesClassifier):
             )
         super()._merge(other)
 
+    def _shaping_parameters(self) -> dict[str, str]:
+        threshold = None if self.binarize is None else float(self.binarize)
+        return {**super()._shaping_parameters(), "binarize": repr(threshold)}
+
     def _map_plan(self, plan: MomentsPass) -> OnesPass:
         threshold = None if self.binarize is None else float(self.binarize)
         return OnesPass(**plan_settings(plan), threshold=threshold)
