@@ -110,7 +110,9 @@ class Batch:
         header = {name: value for name, value in self._stored[0].items() if name != "name"}
         digest = hashlib.blake2b(json.dumps(header, sort_keys=True).encode(), digest_size=16)
         for name in sorted(arrays):
-            array = np.ascontiguousarray(arrays[name])
+            # scipy is free to change the width of indices
+            dtype = np.int64 if name in ("indices", "indptr") else arrays[name].dtype
+            array = np.ascontiguousarray(arrays[name], dtype=dtype)
             digest.update(f"{name}:{array.dtype.str}:{array.shape};".encode())
             digest.update(array.reshape(-1).view(np.uint8).data)
         return digest.digest()

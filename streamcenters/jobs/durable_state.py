@@ -20,8 +20,8 @@ from streamcenters.storage.journal import JournalReader, JournalWriter, read_rec
 from streamcenters.storage.journal_mark import JournalMark, read_mark, write_mark
 from streamcenters.storage.plain_file import is_plain, reason
 
-# However small the state is, the journal may grow to this before it is folded.
-_LEAST_JOURNAL = 2**20
+# However small the state is, the journal may grow to this before it is folded: some milliseconds to replay.
+_LEAST_JOURNAL = 2**17
 # However small the state is, batches up to this go into the journal.
 _LEAST_RECORD = 64 * 2**10
 

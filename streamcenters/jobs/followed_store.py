@@ -10,6 +10,7 @@ from streamcenters.errors import JobError
 from streamcenters.jobs.batches import Batch
 from streamcenters.passes.gathering import gather
 from streamcenters.passes.row_range import RowRange, rows_within
+from streamcenters.sources.in_memory import InMemorySource
 
 # Rows whose checksums are kept: so many spans of about so many bytes each.
 _MAX_SAMPLES = 16
@@ -56,19 +57,28 @@ class FollowedStore:
             )
         checked = self.samples if thoroughly else self.samples[-1:]
         for sample in checked:
-            if _digest(source, sample.start, sample.stop, self.n_features) != sample.digest:
+            rows = gather(RowRange(source, sample.start, sample.stop, is_silent=True))
+            if _digest(rows, self.n_features) != sample.digest:
                 raise JobError(
                     f"rows {sample.start} to {sample.stop} of {source.name} are not those that were taken; the store "
                     "was changed or replaced; pass name= if it is another store"
                 )
 
-    def advanced(self, source: Any, stop: int) -> FollowedStore:
-        """Return the position after the rows up to `stop`, with checksums of the first and last of them."""
+    def advanced(self, source: Any, stop: int, rows: InMemorySource | None) -> FollowedStore:
+        """Return the position after the rows up to `stop`, with checksums of the first and last of them.
+
+        `rows` are these rows, if they are in memory.
+        """
         start = self.position
-        head = rows_within(source, start, _SAMPLE_BYTES)
-        tail = max(start, stop - (head - start))
-        spans = {(start, min(head, stop)), (tail, stop)}
-        new = [Sample(a, b, _digest(source, a, b, source.shape[1])) for a, b in sorted(spans)]
+        head = min(rows_within(source, start, _SAMPLE_BYTES), stop)
+        new = []
+        for first, last in sorted({(start, head), (stop - (head - start), stop)}):
+            taken = (
+                gather(RowRange(source, first, last, is_silent=True))
+                if rows is None
+                else _cut(rows, slice(first - start, last - start))
+            )
+            new.append(Sample(first, last, _digest(taken, source.shape[1])))
         samples = _thinned((*self.samples, *new)) if source.shape[1] == self.n_features else tuple(new)
         return replace(self, position=stop, samples=samples, n_features=source.shape[1], name=source.name)
 
@@ -112,8 +122,11 @@ def _thinned(samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
     return samples
 
 
-def _digest(source: Any, start: int, stop: int, n_features: int) -> str:
-    rows = gather(RowRange(source, start, stop, is_silent=True))
+def _cut(rows: InMemorySource, part: slice) -> InMemorySource:
+    return replace(rows, values=rows.values[part], labels=None if rows.labels is None else rows.labels[part])
+
+
+def _digest(rows: InMemorySource, n_features: int) -> str:
     if rows.shape[1] != n_features:  # columns were added since
         rows = replace(rows, values=rows.values[:, :n_features])
     return Batch.of(replace(rows, feature_names=None, weights=None)).digest.hex()

@@ -174,7 +174,7 @@ class Job:
                 followed = self._followed_of(durable, source, name)
                 part = RowRange(source, followed.position, stop)
                 rows, batch = self._opened(durable, part)
-                store_after = followed.advanced(source, stop)
+                store_after = followed.advanced(source, stop, None if batch is None else batch.source)
                 self._commit(durable, Change("take", rows, batch, None, name, store_after))
                 n_taken += part.shape[0]
             return n_taken

@@ -10,12 +10,15 @@ import time
 from streamcenters.errors import JobBusyError, JobError, ParameterError
 from streamcenters.storage.plain_file import open_plain, write_fully
 
-_POLL_SECONDS = 0.02
+_POLL_SECONDS = 0.005
 _MAX_HOLDER = 200
 
 
 class JobLock:
     """An exclusive lock on a file; who holds it is written inside.
+
+    Whoever waits stands in line first, by a lock on the folder: a process that lets go and comes back at once
+    does not get ahead of one that was waiting.
 
     Parameters
     ----------
@@ -41,15 +44,20 @@ class JobLock:
         self._path = path
         self._file: int | None = open_plain(path, os.O_RDWR | os.O_CREAT)
         self._pid = os.getpid()
+        line = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            self._acquire(time.monotonic() + timeout, timeout)
+            deadline = time.monotonic() + timeout
+            self._acquire(line, deadline, timeout)
+            self._acquire(self._file, deadline, timeout)
             self._sign()
         except BaseException:
             os.close(self._file)
             raise
+        finally:
+            os.close(line)
 
-    def _acquire(self, deadline: float, timeout: float) -> None:
-        while not self._try():
+    def _acquire(self, file: int, deadline: float, timeout: float) -> None:
+        while not self._try(file):
             if time.monotonic() >= deadline:
                 raise JobBusyError(
                     f"{os.path.dirname(self._path)} is held by {self._holder()}, and did not become free in "
@@ -57,9 +65,9 @@ class JobLock:
                 )
             time.sleep(_POLL_SECONDS)
 
-    def _try(self) -> bool:
+    def _try(self, file: int) -> bool:
         try:
-            fcntl.flock(self._file or 0, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         except OSError as error:
