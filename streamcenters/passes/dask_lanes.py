@@ -28,13 +28,18 @@ _LEAST_BYTES_PER_FEATURE = 64
 
 @dataclass(slots=True, eq=False)
 class Lane:
-    """Blocks that are folded one after the other; `partial` is what they gave so far, or its future."""
+    """Blocks that are folded one after the other.
+
+    `partial` is what they gave so far, or its future; `running` is the future of the block that is folded now.
+    """
 
     column: int
     blocks: list[RowBlock]
     units: list[int]
     n_folded: int = 0
     partial: Any = None
+    running: Any = None
+    n_tries: int = 0
 
     @property
     def block(self) -> RowBlock:
