@@ -41,7 +41,7 @@ _MEMORY_PART = 0.25
 # A block of more tasks than this, all its own, is computed by several workers before it is folded.
 _MOST_TASKS = 32
 # A block that cannot be computed is tried again so often; values that are refused are final.
-_READ_RETRIES = 2
+_RETRIES = 2
 # Seconds after which the size of the cluster is asked for again.
 _LOOK_EVERY = 1.0
 
@@ -82,7 +82,7 @@ class ClusterRun:
         self, client: Client, source: DaskSource, plan: Any, graph: BlockGraph, observer: Observer
     ) -> None:
         self._client, self._source, self._observer = client, source, observer
-        self._shared = SharedValues(graph, self._compute, Future)
+        self._shared = SharedValues(graph, partial(_compute, client), Future)
         self._bytes = max(1, accumulator_bytes(source, plan))
         self._running: dict[Key, Lane] = {}
         self._looked_at, self._window = 0.0, 1
@@ -129,7 +129,7 @@ class ClusterRun:
 
     def _compute_unit(self, lane: Lane) -> list[Future]:
         tasks = self._shared.tasks_for([lane.unit])
-        return self._compute([Delayed(key, tasks) for key in lane.block.unit(lane.column)])
+        return _compute(self._client, [Delayed(key, tasks) for key in lane.block.unit(lane.column)])
 
     def _go_on(self, future: Future, completed: as_completed) -> None:
         lane = self._running.pop(future.key)
@@ -139,13 +139,17 @@ class ClusterRun:
             self._shared.finish(lane.unit)
             lane.n_folded += 1
             self._observer(folded_event(self._source, lane))
-        elif lane.n_tries < _READ_RETRIES and _may_pass(error):
-            lane.n_tries += 1
-            _LOGGER.info("%s failed (%s); trying again", lane.block.place, error)
         else:
-            raise block_error(lane.block.place, error) from error
+            self._allow_another_try(lane, future, error)
         if not lane.is_finished:
             completed.add(self._fold_next(lane))
+
+    def _allow_another_try(self, lane: Lane, future: Future, error: Exception) -> None:
+        future.release()  # the error keeps the object
+        if lane.n_tries == _RETRIES or not _may_pass(error):
+            raise block_error(lane.block.place, error) from error
+        lane.n_tries += 1
+        _LOGGER.info("%s failed (%s); trying again", lane.block.place, error)
 
     def _fetch(self, lane: Lane) -> Any:
         future, lane.partial = lane.partial, None
@@ -156,17 +160,14 @@ class ClusterRun:
 
     def _end(self, active: deque[Lane]) -> None:
         for lane in active:
-            if lane.running is not None:
-                lane.running.cancel()
+            for future in (lane.partial, lane.running):
+                if future is not None:
+                    future.cancel()
+                    future.release()  # a traceback may keep the object
             lane.partial = lane.running = None
         self._running.clear()
         self._shared.clear()
         self._plan = None
-
-    def _compute(self, lazy: list[Delayed]) -> list[Future]:
-        with _without_size_warning():
-            futures: list[Future] = self._client.compute(lazy, optimize_graph=False, retries=_READ_RETRIES)
-        return futures
 
     def _submit(self, name: str, function: Any, *arguments: Any) -> Future:
         # a fold lets go of its block, so it goes before the reading of others
@@ -244,6 +245,12 @@ def in_flight(scheduler_info: dict[str, Any], accumulator_bytes: int) -> int:
     wanted = max(_LEAST_IN_FLIGHT, _BLOCKS_PER_THREAD * int(n_threads))
     room = int(_MEMORY_PART * memory) // accumulator_bytes if memory else wanted
     return max(1, min(wanted, room))
+
+
+def _compute(client: Client, lazy: list[Delayed]) -> list[Future]:
+    with _without_size_warning():
+        futures: list[Future] = client.compute(lazy, optimize_graph=False, retries=_RETRIES)
+    return futures
 
 
 @contextmanager
