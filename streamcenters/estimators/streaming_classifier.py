@@ -406,7 +406,7 @@ class StreamingClassifier(ClassifierMixin, SelectorMixin, BaseEstimator):  # typ
         return self._apply(X, decision.scores, len(self.classes_), np.float64)
 
     def transform(self, X: Any) -> Any:
-        """Return the selected columns, unscaled; lazily for a dask array, as an array for a store."""
+        """Return the selected columns, unscaled; lazily for a dask array (frames never), as an array for a store."""
         check_is_fitted(self)
         if not is_streamed(X):
             return super().transform(X)
@@ -414,7 +414,7 @@ class StreamingClassifier(ClassifierMixin, SelectorMixin, BaseEstimator):  # typ
         if hasattr(source, "row_blocks"):
             from streamcenters.estimators.dask_results import lazy_columns
 
-            return lazy_columns(X, self.support_)
+            return lazy_columns(X, self.support_, self)
         dtype = source.dtype or np.float64
         return apply_rows(source, _take_columns, self.support_, (len(self.support_),), dtype)
 

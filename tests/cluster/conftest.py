@@ -14,7 +14,7 @@ from streamcenters.passes.events import ChunkFolded
 
 @contextlib.contextmanager
 def local_cluster(**settings):
-    settings = {"threads_per_worker": 1, "dashboard_address": None} | settings
+    settings = {"threads_per_worker": 1, "dashboard_address": ":0"} | settings
     with distributed.LocalCluster(**settings) as cluster, distributed.Client(cluster) as client:
         yield client
 
