@@ -8,9 +8,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from streamcenters.chunks import Chunk, ChunkReader, ChunkSource, ReadSettings
+from streamcenters.chunks import (
+    AnnouncesGaps,
+    Chunk,
+    ChunkReader,
+    ChunkSource,
+    CutsRows,
+    ReadSettings,
+    RunsOnDask,
+    SelectsColumns,
+    row_place,
+)
 from streamcenters.labels import Labels, as_label_array, distinct_labels, encode_labels, union_of_classes
 
 
@@ -36,30 +45,18 @@ class LabelTable:
 
 def read_label_table(source: Any) -> LabelTable:
     """Count the labels of a re-readable source; its values are not read."""
-    if hasattr(source, "row_blocks"):
+    if isinstance(source, RunsOnDask):
         from streamcenters.passes.median_dask_labels import dask_label_counts
 
         return LabelTable(*dask_label_counts(source))
-    return _tabulate(list(_label_blocks(source)))
+    return _tabulate(list(label_blocks(source, source.name)))
 
 
-def _label_blocks(source: Any) -> Iterator[tuple[Labels, NDArray[np.float64] | None, str]]:
-    edges = row_edges(source)
-    for start, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-        is_column = hasattr(source.labels, "rows")
-        labels = source.labels.rows(start, stop, source.weights) if is_column else source.labels[start:stop]
+def label_blocks(source: CutsRows, name: str) -> Iterator[tuple[Labels, NDArray[np.float64] | None, str]]:
+    """Yield labels, weights and place of every block of rows."""
+    for start, stop in source.row_spans.tolist():
         weights = None if source.weights is None else source.weights[start:stop]
-        yield labels, weights, f"rows {start} to {stop} of {source.name}"
-
-
-def row_edges(source: Any) -> NDArray[np.intp]:
-    """Return where the blocks of rows of a source begin, and its number of rows at the end."""
-    if hasattr(source, "row_starts"):
-        edges: NDArray[np.intp] = source.row_starts
-        return edges
-    n_rows = int(source.shape[0])
-    step = source.rows_per_chunk if hasattr(source, "rows_per_chunk") else source.plan.rows
-    return np.append(np.arange(0, max(1, n_rows), step), n_rows)
+        yield source.labels_of(start, stop), weights, row_place(start, stop, name)
 
 
 def _tabulate(blocks: list[tuple[Labels, NDArray[np.float64] | None, str]]) -> LabelTable:
@@ -75,21 +72,11 @@ def _tabulate(blocks: list[tuple[Labels, NDArray[np.float64] | None, str]]) -> L
     return LabelTable(classes, np.array(counts, np.int64).reshape(len(columns), len(classes)))
 
 
-def is_sparse_source(source: Any) -> bool:
-    """Whether the rows of a source are sparse."""
-    if hasattr(source, "indptr"):
-        return True
-    values = getattr(source, "values", None)
-    if values is None and hasattr(source, "row_blocks"):
-        values = source.array._meta
-    return bool(sparse.issparse(values))
-
-
 def some_features(source: Any, features: NDArray[np.intp], n_features: int) -> Any:
     """Return the source of some features alone; a store reads only the chunks that hold them."""
     if len(features) == n_features:
         return source
-    return source.columns(features) if hasattr(source, "columns") else _SomeFeatures(source, features)
+    return source.columns(features) if isinstance(source, SelectsColumns) else _SomeFeatures(source, features)
 
 
 class _Part:
@@ -103,6 +90,11 @@ class _Part:
             raise AttributeError(name)
         return getattr(self._source, name)
 
+    def announce(self) -> None:
+        """Let the source say what it lacks."""
+        if isinstance(self._source, AnnouncesGaps):
+            self._source.announce()
+
 
 class _SomeFeatures(_Part):
     """Some columns of a source that cannot read columns alone."""
@@ -114,6 +106,11 @@ class _SomeFeatures(_Part):
     @property
     def shape(self) -> tuple[int | None, int]:
         return self._source.shape[0], len(self._features)
+
+    @property
+    def n_bytes(self) -> int | None:
+        n_bytes: int | None = self._source.n_bytes
+        return None if n_bytes is None else n_bytes * len(self._features) // self._source.shape[1]
 
     def chunks(self, start: int = 0) -> Iterator[Chunk]:
         return (self._narrowed(chunk) for chunk in self._source.chunks(start))
@@ -128,23 +125,19 @@ class _SomeFeatures(_Part):
         return replace(chunk, values=chunk.values[:, columns], n_features=len(self._features))
 
 
-class SomeBlocks(_Part):
+def some_blocks(source: Any, blocks: NDArray[np.intp]) -> Any:
+    """Return the source of some blocks of rows alone, by number."""
+    return (_SomeDaskBlocks if isinstance(source, RunsOnDask) else _SomeBlocks)(source, blocks)
+
+
+class _SomeBlocks(_Part):
     """Some blocks of rows of a source, by number."""
 
     def __init__(self, source: Any, blocks: NDArray[np.intp]) -> None:
         super().__init__(source)
         self._blocks = blocks
-        n_columns = getattr(source, "n_column_blocks", 1)
+        n_columns = source.n_column_blocks
         self._numbers = (blocks[:, None] * n_columns + np.arange(n_columns)).ravel()
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "row_blocks" and hasattr(self._source, "row_blocks"):
-            return self._some_row_blocks
-        return super().__getattr__(name)
-
-    def _some_row_blocks(self) -> list[Any]:
-        blocks = self._source.row_blocks()
-        return [blocks[i] for i in self._blocks]
 
     @property
     def n_chunks(self) -> int:
@@ -161,6 +154,25 @@ class SomeBlocks(_Part):
         return _MappedReader(self._source.reader(), self._numbers, None)
 
 
+class _SomeDaskBlocks(_Part):
+    """Some blocks of rows of a dask array, by number."""
+
+    def __init__(self, source: Any, blocks: NDArray[np.intp]) -> None:
+        super().__init__(source)
+        self._blocks = blocks
+
+    @property
+    def column_starts(self) -> list[int]:
+        """First column of each block of columns."""
+        starts: list[int] = self._source.column_starts
+        return starts
+
+    def row_blocks(self) -> list[Any]:
+        """Return the lazy blocks, row by row."""
+        blocks = self._source.row_blocks()
+        return [blocks[i] for i in self._blocks]
+
+
 class _MappedReader:
     def __init__(
         self, reader: ChunkReader, numbers: NDArray[np.intp] | None, change: Callable[[Chunk], Chunk] | None
@@ -174,7 +186,7 @@ class _MappedReader:
 
 def in_order(source: Any) -> Any:
     """Return the source with its chunks read by one thread: sketches depend on the order of the rows."""
-    if hasattr(source, "row_blocks") or source.settings.n_threads == 1:
+    if isinstance(source, RunsOnDask) or source.settings.n_threads == 1:
         return source
     return _InOrder(source)
 

@@ -103,6 +103,22 @@ class DaskSource:
         return self._labels is not None
 
     @property
+    def has_weights(self) -> bool:
+        """Whether weights were given."""
+        return self._weights is not None
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the blocks are said to be sparse."""
+        return bool(sparse.issparse(self.array._meta))
+
+    @property
+    def n_bytes(self) -> int | None:
+        """Bytes of the values as a dense array, if the number of rows is known."""
+        n_rows, n_features = self.shape
+        return None if n_rows is None else n_rows * n_features * self.dtype.itemsize
+
+    @property
     def n_chunks(self) -> int:
         """Number of blocks."""
         return int(np.prod(self.array.numblocks))

@@ -8,6 +8,7 @@ import numpy as np
 import zarr
 from zarr.storage import FsspecStore, LocalStore, StorePath
 
+from streamcenters.chunks import DEFAULT_RETRIES
 from streamcenters.sources.zarr_reading import BlockReader, with_fast_codecs
 
 
@@ -43,7 +44,7 @@ class DirectZarr:
         spans = (part.indices(size) for part, size in zip(parts, self._array.shape, strict=True))
         selection = tuple(slice(start, max(start, stop)) for start, stop, _ in spans)
         # a reader per block: whoever asked keeps the memory, and other threads read at the same time
-        return BlockReader(self._fast, str(self._array.store_path)).read(selection)
+        return BlockReader(self._fast, str(self._array.store_path), DEFAULT_RETRIES).read(selection)
 
 
 def _is_plain(part: Any) -> bool:
