@@ -43,8 +43,9 @@ def sampled_rows(
     chunk: Chunk, codes: NDArray[np.intp], thresholds: NDArray[np.float64], seed: int
 ) -> NDArray[np.intp]:
     """Return the rows of a chunk whose hash lies below the threshold of their class."""
-    parts = _hashes_of(chunk, seed).astype(np.float64) * 2.0**-64
-    return np.flatnonzero((codes >= 0) & (parts < thresholds[codes]))
+    counted = np.flatnonzero(codes >= 0)
+    parts = _hashes_of(chunk, seed)[counted].astype(np.float64) * 2.0**-64
+    return counted[parts < thresholds[codes[counted]]]
 
 
 @dataclass(frozen=True, slots=True)
