@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any, Self
 
 import numpy as np
@@ -24,7 +25,6 @@ from streamcenters.labels import Labels
 from streamcenters.passes import run_pass
 from streamcenters.passes.median_search import find_medians
 from streamcenters.passes.median_sketch_pass import SketchPass
-from streamcenters.passes.median_sources import in_order
 from streamcenters.passes.moments_pass import MomentsPass
 
 _WAYS = ("auto", "exact", "sketch", "tdigest")
@@ -251,7 +251,7 @@ class L1Centers(StreamingClassifier):
 
     def _learn_all(self, source: ChunkSource) -> Any:
         if not self._reads_again(source):
-            return run_pass(in_order(source), self._plan_of_fit())
+            return run_pass(source, self._plan_of_fit())
         return self._search(source, self._needs_squares())
 
     def _reads_again(self, source: ChunkSource) -> bool:
@@ -262,8 +262,10 @@ class L1Centers(StreamingClassifier):
             )
         return self.medians in ("auto", "exact") and source.is_rereadable
 
-    def _plan_of_fit(self) -> Any:
-        return self._plan(np.empty(0, np.int64), learns_classes=True, with_squares=self._needs_squares())
+    def _plan_of_fit(self) -> SketchPass:
+        """Return the plan that forgets what was learned before, and how."""
+        plan = super()._plan(np.empty(0, np.int64), learns_classes=True, with_squares=self._needs_squares())
+        return self._sketching(plan, self.medians, rows_before=0)
 
     def _search(self, source: ChunkSource, with_squares: bool) -> ExactStatistics | None:
         if not source.is_rereadable:
@@ -298,15 +300,20 @@ class L1Centers(StreamingClassifier):
         plan = super()._plan(
             classes, learns_classes=learns_classes, n_features=n_features, with_squares=with_squares
         )
-        back_end = "kll"
-        if self._way() == "tdigest":
-            back_end = "tdigest"
-        settings = {name: getattr(plan, name) for name in plan.__dataclass_fields__}
-        return SketchPass(**settings, sketch_size=int(self.sketch_size), seed=self._seed(), back_end=back_end)
+        if not self._is_fitted():
+            return self._sketching(plan, self.medians, rows_before=0)
+        learned = self._learned()
+        return self._sketching(plan, learned.kind, int(learned.class_rows.sum()))
 
-    def _way(self) -> str:
-        """Return what sketches are made of: what the model has already, or what was asked for."""
-        return self.medians_ if self._is_fitted() and self.medians_ != "exact" else self.medians
+    def _sketching(self, plan: MomentsPass, way: str, rows_before: int) -> SketchPass:
+        settings = {field.name: getattr(plan, field.name) for field in fields(plan)}
+        return SketchPass(
+            **settings,
+            sketch_size=int(self.sketch_size),
+            seed=self._seed(),
+            back_end="tdigest" if way == "tdigest" else "kll",
+            rows_before=rows_before,
+        )
 
     def _seed(self) -> int:
         return 0 if self.random_state is None else int(self.random_state)

@@ -33,6 +33,7 @@ from streamcenters.passes.median_sources import (
 )
 from streamcenters.passes.moments_pass import MomentsPass
 from streamcenters.passes.running import run_pass
+from streamcenters.sources.in_memory import InMemorySource
 
 _LOGGER = logging.getLogger("streamcenters")
 
@@ -84,6 +85,7 @@ class _Search:
         self.is_sparse = is_sparse_source(source)
         self.is_weighted = getattr(source, "weights", getattr(source, "_weights", None)) is not None
         self.attempt = 0
+        self.n_readings = 0
         self.moments: ClassMoments
 
     def run(self) -> ExactMedians:
@@ -91,12 +93,10 @@ class _Search:
         left = np.arange(self.n_features)
         while len(left):
             if self.attempt > _MAX_SAMPLED + 1:
-                raise SourceError(
-                    f"the values of feature {left[0]} of {self.source.name} differ from one reading to the next; "
-                    "medians need data that stays as it is while they are searched"
-                )
+                raise self._changed(int(left[0]))
             left = self._attempt(left)
             self.attempt += 1
+        _LOGGER.info("%s: every median is proved, %d readings", self.source.name, self.n_readings)
         return self.found
 
     def _attempt(self, features: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -107,6 +107,7 @@ class _Search:
         for group in plan.groups:
             counted = self._count(group, plan)
             found, is_found = resolve_medians(counted, self.source.settings.n_threads)
+            self._require_same_data(group, counted.moments, found, is_found)
             self.found.put(group, found, is_found)
             left.append(group[~is_found])
             if self.attempt == 0:
@@ -115,6 +116,28 @@ class _Search:
         if self.attempt == 0:
             self.moments = ClassMoments.beside(moments) if len(moments) > 1 else moments[0]
         return np.concatenate(left)
+
+    def _require_same_data(
+        self, group: NDArray[np.intp], moments: ClassMoments, found: ExactMedians, is_found: NDArray[np.bool_]
+    ) -> None:
+        """Refuse data that changed since an earlier reading, as far as rows and sums can tell."""
+        if not np.array_equal(moments.class_rows, self.table.class_rows):
+            raise self._changed(int(group[0]))
+        if self.attempt == 0:
+            return
+        # sum |x| <= W (mean |x - median| + |median|), and a sum of pairs errs by n 2**-104 of it at most
+        weight = moments.observed_weight()[0]
+        largest = np.nansum(weight * (found.dispersions + np.abs(found.medians)), axis=0)
+        errors = np.abs(moments.sums[0] - self.moments.sums[0][:, group]).max(axis=0)
+        changed = errors > largest * max(2.0**-53, 2.0**-100 * int(self.table.class_rows.sum()))
+        if (changed & is_found).any():
+            raise self._changed(int(group[changed & is_found][0]))
+
+    def _changed(self, feature: int) -> SourceError:
+        return SourceError(
+            f"the values of feature {feature} of {self.source.name} differ from one reading to the next; "
+            "medians need data that stays as it is while they are searched: fit again when nothing writes to it"
+        )
 
     def _plan(self, features: NDArray[np.intp]) -> MedianPlan:
         n_classes = len(self.table.classes)
@@ -165,6 +188,7 @@ class _Search:
         # threads take chunks as they come, not in equal shares
         limit = min(plan.value_bytes, int(1.5 * plan.value_bytes / n_threads))
         moments = replace(self.moments_pass, n_features=len(group))
+        self.n_readings += 1
         counted = run_pass(part, BracketPass(moments, brackets, limit, plan.value_bytes))
         if counted is None:
             raise AssertionError("a source with rows has chunks")
@@ -189,12 +213,11 @@ class _Search:
         there = np.maximum(1, self.table.block_rows[blocks].sum(axis=0))
         thresholds = np.minimum(1.0, sample_rows / len(there) / there)
         seed = self.seed + 7919 * self.attempt
-        values = getattr(part, "values", None)
-        if part is self.source and isinstance(values, np.ndarray) and is_kernel_ready(values):
-            whole = Chunk(values, part.labels, part.weights, place=part.name)
+        if isinstance(part, InMemorySource) and _is_ready_array(part.values):
+            whole = Chunk(part.values, part.labels, part.weights, place=part.name)
             codes, _ = self.moments_pass.screen_labels(self.table.classes, whole)
             rows = sampled_rows(whole, codes, thresholds, seed)
-            return values, rows, codes[rows], None if part.weights is None else part.weights[rows]
+            return part.values, rows, codes[rows], None if part.weights is None else part.weights[rows]
         sampling = SamplePass(self.moments_pass, thresholds, seed)
         sample = run_pass(SomeBlocks(part, blocks), sampling) or RowSample(thresholds, seed)
         values, codes, weights = sample.rows()
@@ -208,13 +231,17 @@ class _Search:
         return choose_blocks(self.table.block_rows, sample_rows, np.random.default_rng(self.seed))
 
     def _is_cheap_to_read(self) -> bool:
-        return hasattr(self.source, "rows_per_chunk")
+        return isinstance(self.source, InMemorySource)
 
     def _note_stored(self, group: NDArray[np.intp], counted: MedianBrackets) -> None:
         """Remember how many values of each feature are stored, where rows are sparse."""
         stored = counted.parts[0].stored
         if stored is not None and not self.is_weighted:
             self.n_values[group] = stored[0].sum(axis=0).astype(np.int64)
+
+
+def _is_ready_array(values: Any) -> bool:
+    return isinstance(values, np.ndarray) and is_kernel_ready(values)
 
 
 def choose_blocks(

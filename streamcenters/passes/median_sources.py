@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from streamcenters.chunks import Chunk, ChunkReader, ChunkSource, ReadSettings
+from streamcenters.chunks import Chunk, ChunkReader, ChunkSource
 from streamcenters.labels import Labels, as_label_array, distinct_labels, encode_labels, union_of_classes
+from streamcenters.sources.in_memory import InMemorySource
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ def row_edges(source: Any) -> NDArray[np.intp]:
         edges: NDArray[np.intp] = source.row_starts
         return edges
     n_rows = int(source.shape[0])
-    step = source.rows_per_chunk if hasattr(source, "rows_per_chunk") else source.plan.rows
+    step = source.rows_per_chunk if isinstance(source, InMemorySource) else source.plan.rows
     return np.append(np.arange(0, max(1, n_rows), step), n_rows)
 
 
@@ -170,17 +171,3 @@ class _MappedReader:
     def read(self, index: int) -> Chunk:
         chunk = self._reader.read(index if self._numbers is None else int(self._numbers[index]))
         return chunk if self._change is None else self._change(chunk)
-
-
-def in_order(source: Any) -> Any:
-    """Return the source with its chunks read by one thread: sketches depend on the order of the rows."""
-    if hasattr(source, "row_blocks") or source.settings.n_threads == 1:
-        return source
-    return _InOrder(source)
-
-
-class _InOrder(_Part):
-    @property
-    def settings(self) -> ReadSettings:
-        settings: ReadSettings = replace(self._source.settings, threads=1)
-        return settings

@@ -98,7 +98,8 @@ def _run(source: ChunkSource, plan: PassPlan[A], observer: Observer) -> A | None
 
         return run_dask_tree(source, plan, observer)  # type: ignore[no-any-return, arg-type]
     n_bytes = source_bytes(source)
-    n_threads = source.settings.n_threads
+    # what depends on the order of the rows gets them in order
+    n_threads = 1 if getattr(plan, "folds_in_order", False) else source.settings.n_threads
     if source.n_chunks is None or n_threads == 1 or source.n_chunks == 1:
         return _run_serial(source.chunks(), plan, observer)
     if n_bytes is not None and n_bytes < _SERIAL_BYTES:

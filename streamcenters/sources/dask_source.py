@@ -185,4 +185,5 @@ def as_chunk(
         place=f"block {number} of the dask array",
         column_start=column_start,
         n_features=n_features,
+        block=number,
     )
