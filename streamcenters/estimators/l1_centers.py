@@ -79,6 +79,7 @@ class L1Centers(StreamingClassifier):
     ----------
     classes_, class_count_ : labels, and the weight of their rows
     medians_ : "exact", "sketch" or "tdigest"
+    n_bytes_ : bytes of what was learned
     gains_, ranking_, support_ : gain per feature, all features best first, the k selected ascending
     centers_ : float64 of shape (n_classes, n_features), in the units of X
     scale_ : float64 of shape (n_features,) or None
@@ -141,6 +142,11 @@ class L1Centers(StreamingClassifier):
     def medians_(self) -> str:
         """How the medians were found: "exact", "sketch" or "tdigest"."""
         return self._learned().kind
+
+    @property
+    def n_bytes_(self) -> int:
+        """Bytes of what was learned; sketches grow with the logarithm of the rows."""
+        return self._learned().n_bytes
 
     def rank_error(self, delta: float = 0.01) -> NDArray[np.float64]:
         """Return per class by how many rows the rank of a median may be wrong, with probability 1 - delta.
