@@ -1,4 +1,4 @@
-"""What `scripts/bench medians` prints: exact L1Centers against what people would use instead."""
+"""What `scripts/bench medians` prints: sketches and exact L1Centers against what people would use instead."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+import sketch_benchmark
 import zarr
 from centers_benchmark import Growth, write_repeated
 from centers_benchmark import Sizes as CenterSizes
@@ -18,6 +19,8 @@ from measuring import GROWTH_OF_FIT, Comparison, compare, run_fresh
 from sklearn.neighbors import NearestCentroid
 
 import streamcenters as sc
+
+EXTRA = "bench"  # scripts/bench installs the rivals of the sketch
 
 GROWTH_OF_EXACT_FIT = GROWTH_OF_FIT.replace(
     "L2Centers(k=10)", "L1Centers(k=10, memory_budget=int(sys.argv[2]))"
@@ -36,9 +39,12 @@ class Sizes:
     memory_bytes: int = 8 * 10**9
     memory_budget: int = 512 * 2**20
     repeats: int = 7
+    sketch: sketch_benchmark.Sizes = field(default_factory=sketch_benchmark.Sizes)
 
 
-SMALL = Sizes((2_000, 50), (300, 400), 4_000, 50, 2**18, 4 * 10**6, 2**20, 1)
+SMALL = Sizes(
+    (2_000, 50), (300, 400), 4_000, 50, 2**18, 60 * 10**6, 16 * 2**20, 1, sketch_benchmark.SMALL
+)  # fmt: skip
 
 
 def in_memory(sizes: Sizes) -> Iterator[Comparison]:
@@ -102,7 +108,10 @@ def run(sizes: Sizes, sections: list[str]) -> bool:
             "from_zarr": lambda: from_zarr(sizes, folder),
             "memory": lambda: memory(sizes, folder),
         }
-        for section in sections or parts:
+        for section in sections or ["sketch", *parts]:
+            if section == "sketch":
+                holds &= sketch_benchmark.run(sizes.sketch)
+                continue
             for result in parts[section]():
                 print(result.line(), flush=True)
                 holds &= result.holds
