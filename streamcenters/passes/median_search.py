@@ -29,6 +29,7 @@ from streamcenters.passes.median_sources import (
     SomeBlocks,
     is_sparse_source,
     read_label_table,
+    run_of,
     some_features,
 )
 from streamcenters.passes.moments_pass import MomentsPass
@@ -189,7 +190,9 @@ class _Search:
         limit = min(plan.value_bytes, int(1.5 * plan.value_bytes / n_threads))
         moments = replace(self.moments_pass, n_features=len(group))
         self.n_readings += 1
-        counted = run_pass(part, BracketPass(moments, brackets, limit, plan.value_bytes))
+        run = run_of(group)
+        first = 0 if run is None else run.start
+        counted = run_pass(part, BracketPass(moments, brackets, limit, plan.value_bytes, first))
         if counted is None:
             raise AssertionError("a source with rows has chunks")
         return counted
