@@ -196,6 +196,21 @@ class ChunkSource(Protocol):
         ...
 
     @property
+    def n_bytes(self) -> int | None:
+        """Decoded bytes of all chunks, None if not known before reading."""
+        ...
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the chunks are known to be sparse before reading."""
+        ...
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether weights of the rows were given."""
+        ...
+
+    @property
     def settings(self) -> ReadSettings:
         """Threads, memory and progress of this source."""
         ...
@@ -207,6 +222,87 @@ class ChunkSource(Protocol):
     def reader(self) -> ChunkReader:
         """Return a reader for one thread."""
         ...
+
+
+# What only some sources can do. Ask with isinstance; a source that wraps another one defines the
+# members itself, because since Python 3.12 isinstance does not see what __getattr__ hands on.
+
+
+@runtime_checkable
+class SelectsColumns(Protocol):
+    """A source that reads some columns alone, without the rest of their rows."""
+
+    def columns(self, selected: NDArray[np.intp]) -> ChunkSource:
+        """Return the source of these columns alone, in this order."""
+        ...
+
+
+@runtime_checkable
+class DropsLabels(Protocol):
+    """A source that holds labels beside the values and can be read without them."""
+
+    def without_labels(self) -> ChunkSource:
+        """Return the source without its labels, which a prediction must not need."""
+        ...
+
+
+@runtime_checkable
+class AnnouncesGaps(Protocol):
+    """A source that may lack parts of its data and says so before a pass."""
+
+    def announce(self) -> None:
+        """Warn of what is missing, or refuse it."""
+        ...
+
+
+@runtime_checkable
+class CutsRows(Protocol):
+    """A source whose chunks are blocks of rows that are known, with their labels, before reading."""
+
+    @property
+    def row_spans(self) -> NDArray[np.intp]:
+        """First row of each block of rows, and the row after its last: shape (n_blocks, 2)."""
+        ...
+
+    @property
+    def n_column_blocks(self) -> int:
+        """Chunks side by side that make up a block of rows."""
+        ...
+
+    @property
+    def weights(self) -> NDArray[np.float64] | None:
+        """Weights of the rows."""
+        ...
+
+    def labels_of(self, start: int, stop: int) -> NDArray[Any]:
+        """Return the labels of some rows; the values are not read."""
+        ...
+
+
+@runtime_checkable
+class RunsOnDask(Protocol):
+    """A source whose blocks are computed by a Dask scheduler, which also folds them."""
+
+    @property
+    def column_starts(self) -> list[int]:
+        """First column of each block of columns."""
+        ...
+
+    def row_blocks(self) -> list[Any]:
+        """Return the lazy blocks, row by row."""
+        ...
+
+
+def even_row_spans(n_rows: int, step: int) -> NDArray[np.intp]:
+    """Return rows cut into blocks of `step`, as spans of shape (n_blocks, 2); no rows make one empty block.
+
+    Examples
+    --------
+    >>> even_row_spans(5, 2).tolist()
+    [[0, 2], [2, 4], [4, 5]]
+    """
+    starts = np.arange(0, max(1, n_rows), step, dtype=np.intp)
+    return np.stack([starts, np.minimum(starts + step, n_rows)], axis=1)
 
 
 def row_place(start: int, stop: int, name: str) -> str:

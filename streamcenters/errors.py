@@ -29,6 +29,10 @@ class ForgetError(InputError):
     """Rows were to be forgotten that were never learned."""
 
 
+class LineageError(InputError):
+    """Two models hold some of the same rows, or cannot be shown not to."""
+
+
 class SourceError(StreamcentersError, ValueError):
     """A data source cannot be opened or used this way."""
 
@@ -39,6 +43,10 @@ class ChunkError(StreamcentersError, OSError):
 
 class ModelFileError(StreamcentersError, ValueError):
     """A file is not a model, is damaged, or was written by a newer version."""
+
+
+class CheckpointError(StreamcentersError, ValueError):
+    """A checkpoint is damaged, belongs to another fit, or cannot be written where it should be."""
 
 
 class StreamcentersWarning(UserWarning):

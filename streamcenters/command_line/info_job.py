@@ -15,6 +15,8 @@ from streamcenters.command_line.findings import Facts, Findings
 from streamcenters.command_line.model_facts import (
     class_rows,
     classes_on_a_line,
+    lineage_document,
+    lineage_on_a_line,
     listed,
     median_facts,
     medians_on_a_line,
@@ -64,6 +66,7 @@ def describe_model(path: str) -> Findings:
         "has_feature_names": names is not None,
         "selected": len(model.support_),
         "medians": median_facts(model),
+        "lineage": lineage_document(model),
     }
     parameters = ", ".join(f"{name}={value!r}" for name, value in document["parameters"].items())
     medians = document["medians"]
@@ -74,6 +77,7 @@ def describe_model(path: str) -> Findings:
         ("features", f"{model.n_features_in_:,}" + _named(names)),
         ("selected", f"{document['selected']:,}"),
         *([] if medians is None else [("medians", medians_on_a_line(medians))]),
+        ("lineage", lineage_on_a_line(document["lineage"])),
         ("file", f"{format_size(document['bytes'])}, format version {document['format_version']}"),
     )
     return Findings(document, (Facts(f"model {path}", pairs),))

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from numpy.typing import NDArray
+
 from streamcenters.accumulators.median_sketches import SketchedMoments
 from streamcenters.chunks import Chunk
+from streamcenters.labels import Labels
 from streamcenters.passes.moments_pass import MomentsPass
 from streamcenters.sketches.kll_sizes import item_dtype, sketch_bytes
 
@@ -50,7 +54,7 @@ class SketchPass(MomentsPass):
             stream=self._stream(chunk),
             back_end=self.back_end,
         )
-        if self.back_end == "kll" and (self.rows_before, chunk.block, chunk.feature_offset) == (0, 0, 0):
+        if self.back_end == "kll" and not any(self._stream(chunk)):
             self._announce(n_features, chunk)
         return learned
 
@@ -81,3 +85,7 @@ class SketchPass(MomentsPass):
     def join(self, side_by_side: list[Any]) -> Any:
         """Return the statistics of the same rows whose features are spread over several accumulators."""
         return SketchedMoments.beside(side_by_side)
+
+    def restore(self, classes: Labels, arrays: Mapping[str, NDArray[Any]]) -> Any:
+        """Return the statistics that a checkpoint holds."""
+        return SketchedMoments.from_arrays(classes, arrays)

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from streamcenters.chunks import Chunk, ChunkReader, ChunkSource
+from streamcenters.chunks import (
+    AnnouncesGaps,
+    Chunk,
+    ChunkReader,
+    ChunkSource,
+    CutsRows,
+    RunsOnDask,
+    SelectsColumns,
+    row_place,
+)
 from streamcenters.labels import Labels, as_label_array, distinct_labels, encode_labels, union_of_classes
-from streamcenters.sources.in_memory import InMemorySource
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,30 +44,18 @@ class LabelTable:
 
 def read_label_table(source: Any) -> LabelTable:
     """Count the labels of a re-readable source; its values are not read."""
-    if hasattr(source, "row_blocks"):
-        from streamcenters.passes.median_dask_labels import dask_label_blocks
+    if isinstance(source, RunsOnDask):
+        from streamcenters.passes.median_dask_labels import dask_label_counts
 
-        return _tabulate(dask_label_blocks(source))
-    return _tabulate(list(_label_blocks(source)))
+        return LabelTable(*dask_label_counts(source))
+    return _tabulate(list(label_blocks(source, source.name)))
 
 
-def _label_blocks(source: Any) -> Iterator[tuple[Labels, NDArray[np.float64] | None, str]]:
-    edges = row_edges(source)
-    for start, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-        is_column = hasattr(source.labels, "rows")
-        labels = source.labels.rows(start, stop, source.weights) if is_column else source.labels[start:stop]
+def label_blocks(source: CutsRows, name: str) -> Iterator[tuple[Labels, NDArray[np.float64] | None, str]]:
+    """Yield labels, weights and place of every block of rows."""
+    for start, stop in source.row_spans.tolist():
         weights = None if source.weights is None else source.weights[start:stop]
-        yield labels, weights, f"rows {start} to {stop} of {source.name}"
-
-
-def row_edges(source: Any) -> NDArray[np.intp]:
-    """Return where the blocks of rows of a source begin, and its number of rows at the end."""
-    if hasattr(source, "row_starts"):
-        edges: NDArray[np.intp] = source.row_starts
-        return edges
-    n_rows = int(source.shape[0])
-    step = source.rows_per_chunk if isinstance(source, InMemorySource) else source.plan.rows
-    return np.append(np.arange(0, max(1, n_rows), step), n_rows)
+        yield source.labels_of(start, stop), weights, row_place(start, stop, name)
 
 
 def _tabulate(blocks: list[tuple[Labels, NDArray[np.float64] | None, str]]) -> LabelTable:
@@ -77,24 +71,14 @@ def _tabulate(blocks: list[tuple[Labels, NDArray[np.float64] | None, str]]) -> L
     return LabelTable(classes, np.array(counts, np.int64).reshape(len(columns), len(classes)))
 
 
-def is_sparse_source(source: Any) -> bool:
-    """Whether the rows of a source are sparse."""
-    if hasattr(source, "indptr"):
-        return True
-    values = getattr(source, "values", None)
-    if values is None and hasattr(source, "row_blocks"):
-        values = source.array._meta
-    return bool(sparse.issparse(values))
-
-
 def some_features(source: Any, features: NDArray[np.intp], n_features: int) -> Any:
     """Return the source of some features alone; a store reads only the chunks that hold them."""
     if len(features) == n_features:
         return source
     run = run_of(features)
     if run is not None:
-        return _DaskRun(source, run) if hasattr(source, "row_blocks") else _FeatureRun(source, run)
-    return source.columns(features) if hasattr(source, "columns") else _SomeFeatures(source, features)
+        return _DaskRun(source, run) if isinstance(source, RunsOnDask) else _FeatureRun(source, run)
+    return source.columns(features) if isinstance(source, SelectsColumns) else _SomeFeatures(source, features)
 
 
 def run_of(features: NDArray[np.intp]) -> range | None:
@@ -120,22 +104,31 @@ class _Part:
             raise AttributeError(name)
         return getattr(self._source, name)
 
+    def announce(self) -> None:
+        """Let the source say what it lacks."""
+        if isinstance(self._source, AnnouncesGaps):
+            self._source.announce()
+
 
 class _FeatureRun(_Part):
     """Consecutive columns of a source, block of columns by block of columns as the source has them."""
 
-    def __init__(self, source: ChunkSource, run: range) -> None:
+    def __init__(self, source: Any, run: range) -> None:
         super().__init__(source)
         self._run = run
-        n_blocks = getattr(source, "n_column_blocks", 1)
-        width = self._source.plan.columns if n_blocks > 1 else run.stop
+        self._n_all_blocks = source.n_column_blocks
+        width = source.plan.columns if self._n_all_blocks > 1 else run.stop
         self._column_blocks = np.arange(run.start // width, -(-run.stop // width))
-        self._n_all_blocks = n_blocks
 
     @property
     def shape(self) -> tuple[int | None, int]:
         """Number of rows and of these features."""
         return self._source.shape[0], len(self._run)
+
+    @property
+    def n_bytes(self) -> int | None:
+        """Decoded bytes of these features, about."""
+        return _part_of_bytes(self._source, len(self._run))
 
     @property
     def n_column_blocks(self) -> int:
@@ -175,15 +168,23 @@ class _DaskRun(_Part):
     """Consecutive columns of a dask array, in its own blocks."""
 
     def __init__(self, source: Any, run: range) -> None:
-        narrowed = copy.copy(source)
-        narrowed.array = source.array[:, run.start : run.stop]
-        super().__init__(narrowed)
+        super().__init__(source.column_run(run))
         self._first = run.start
 
     @property
     def column_starts(self) -> list[int]:
         """First column of each block of columns, in the whole array."""
         return [self._first + start for start in self._source.column_starts]
+
+    def row_blocks(self) -> list[Any]:
+        """Return the lazy blocks, row by row."""
+        blocks: list[Any] = self._source.row_blocks()
+        return blocks
+
+
+def _part_of_bytes(source: ChunkSource, n_features: int) -> int | None:
+    n_bytes, n_all = source.n_bytes, source.shape[1]
+    return None if n_bytes is None or n_all is None else n_bytes * n_features // n_all
 
 
 class _SomeFeatures(_Part):
@@ -195,38 +196,35 @@ class _SomeFeatures(_Part):
 
     @property
     def shape(self) -> tuple[int | None, int]:
-        """Number of rows and of these features."""
         return self._source.shape[0], len(self._features)
 
+    @property
+    def n_bytes(self) -> int | None:
+        return _part_of_bytes(self._source, len(self._features))
+
     def chunks(self, start: int = 0) -> Iterator[Chunk]:
-        """Yield the blocks in order."""
         return (self._narrowed(chunk) for chunk in self._source.chunks(start))
 
     def reader(self) -> ChunkReader:
-        """Return a reader for one thread."""
         return _MappedReader(self._source.reader(), None, self._narrowed)
 
     def _narrowed(self, chunk: Chunk) -> Chunk:
         return replace(chunk, values=chunk.values[:, self._features], n_features=len(self._features))
 
 
-class SomeBlocks(_Part):
+def some_blocks(source: Any, blocks: NDArray[np.intp]) -> Any:
+    """Return the source of some blocks of rows alone, by number."""
+    return (_SomeDaskBlocks if isinstance(source, RunsOnDask) else _SomeBlocks)(source, blocks)
+
+
+class _SomeBlocks(_Part):
     """Some blocks of rows of a source, by number."""
 
     def __init__(self, source: Any, blocks: NDArray[np.intp]) -> None:
         super().__init__(source)
         self._blocks = blocks
-        n_columns = getattr(source, "n_column_blocks", 1)
+        n_columns = source.n_column_blocks
         self._numbers = (blocks[:, None] * n_columns + np.arange(n_columns)).ravel()
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "row_blocks" and hasattr(self._source, "row_blocks"):
-            return self._some_row_blocks
-        return super().__getattr__(name)
-
-    def _some_row_blocks(self) -> list[Any]:
-        blocks = self._source.row_blocks()
-        return [blocks[i] for i in self._blocks]
 
     @property
     def n_chunks(self) -> int:
@@ -241,6 +239,25 @@ class SomeBlocks(_Part):
     def reader(self) -> ChunkReader:
         """Return a reader for one thread."""
         return _MappedReader(self._source.reader(), self._numbers, None)
+
+
+class _SomeDaskBlocks(_Part):
+    """Some blocks of rows of a dask array, by number."""
+
+    def __init__(self, source: Any, blocks: NDArray[np.intp]) -> None:
+        super().__init__(source)
+        self._blocks = blocks
+
+    @property
+    def column_starts(self) -> list[int]:
+        """First column of each block of columns."""
+        starts: list[int] = self._source.column_starts
+        return starts
+
+    def row_blocks(self) -> list[Any]:
+        """Return the lazy blocks, row by row."""
+        blocks = self._source.row_blocks()
+        return [blocks[i] for i in self._blocks]
 
 
 class _MappedReader:

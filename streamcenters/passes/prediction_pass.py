@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamcenters.accumulators.row_results import ClassHits, RowResults
-from streamcenters.chunks import Chunk, ChunkSource
+from streamcenters.chunks import Chunk, ChunkSource, DropsLabels, SelectsColumns
 from streamcenters.errors import LabelError, SourceError
 from streamcenters.labels import Labels, are_comparable, as_label_array, encode_labels, label_text
 from streamcenters.passes.running import run_pass
@@ -115,7 +115,7 @@ def select_columns(source: ChunkSource, support: NDArray[np.intp]) -> tuple[Chun
 
     A source that can read some columns alone is narrowed to them.
     """
-    if hasattr(source, "columns"):
+    if isinstance(source, SelectsColumns):
         return source.columns(support), np.arange(len(support))
     return source, support
 
@@ -130,7 +130,7 @@ def apply_rows(
             f"{source.name} passes by once, so its rows would be gone after predicting them; "
             "predict batch by batch, or save the data as a Zarr store"
         )
-    if hasattr(source, "without_labels"):
+    if isinstance(source, DropsLabels):
         source = source.without_labels()
     narrowed, columns = select_columns(source, support)
     plan = ApplyPass(function, columns, (n_rows, *width), np.dtype(dtype))

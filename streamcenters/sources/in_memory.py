@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import check_array, column_or_1d
 
-from streamcenters.chunks import Chunk, ChunkReader, ReadSettings, row_place
+from streamcenters.chunks import Chunk, ChunkReader, ReadSettings, even_row_spans, row_place
 from streamcenters.errors import InputError
 
 # Rows are handed to threads in blocks of this many bytes: long enough to hide a call, short enough to share.
@@ -141,6 +141,35 @@ class InMemorySource:
     def has_labels(self) -> bool:
         """Whether labels were given."""
         return self.labels is not None
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether weights were given."""
+        return self.weights is not None
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the values are a sparse matrix."""
+        return bool(sparse.issparse(self.values))
+
+    @property
+    def n_bytes(self) -> int | None:
+        """Bytes of the values as a dense array; not known of a frame."""
+        return None if self.dtype is None else self.shape[0] * self.shape[1] * self.dtype.itemsize
+
+    @property
+    def n_column_blocks(self) -> int:
+        """One: a block holds whole rows."""
+        return 1
+
+    @property
+    def row_spans(self) -> NDArray[np.intp]:
+        """First and last row of each block."""
+        return even_row_spans(self.shape[0], self.rows_per_chunk)
+
+    def labels_of(self, start: int, stop: int) -> NDArray[Any]:
+        """Return the labels of some rows."""
+        return np.asarray(self.labels)[start:stop]
 
     @property
     def rows_per_chunk(self) -> int:

@@ -31,6 +31,9 @@ class OneShotSource:
     has_labels = True
     n_chunks = None
     dtype = None
+    n_bytes = None
+    is_sparse = False
+    has_weights = False
 
     def __init__(self, batches: Iterator[Any], settings: ReadSettings) -> None:
         self._batches = batches

@@ -14,7 +14,7 @@ from scipy import sparse
 from streamcenters.chunks import Chunk, ChunkReader, ReadSettings, row_place
 from streamcenters.errors import ChunkError, SourceError
 from streamcenters.sources.zarr_chunk_grid import whole
-from streamcenters.sources.zarr_labels import LabelColumn
+from streamcenters.sources.zarr_labels import LabelColumn, labels_between
 from streamcenters.sources.zarr_missing_chunks import report_missing_chunks
 from streamcenters.sources.zarr_reading import BlockReader, read_slice, with_fast_codecs
 
@@ -32,7 +32,7 @@ class ZarrCsrSource:
     indices: zarr.Array[Any]
     indptr: NDArray[np.int64]
     shape: tuple[int, int]
-    row_starts: NDArray[np.intp]
+    row_spans: NDArray[np.intp]
     labels: LabelColumn | None
     weights: NDArray[np.float64] | None
     feature_names: NDArray[np.object_] | None
@@ -87,9 +87,33 @@ class ZarrCsrSource:
         return self.labels is not None
 
     @property
+    def has_weights(self) -> bool:
+        """Whether weights were given."""
+        return self.weights is not None
+
+    @property
+    def is_sparse(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of values, indices and row pointer in memory."""
+        return int(self.indptr[-1]) * (self.dtype.itemsize + 4) + int(self.indptr.nbytes)
+
+    @property
     def n_chunks(self) -> int:
         """Number of reads."""
-        return len(self.row_starts) - 1
+        return len(self.row_spans)
+
+    @property
+    def n_column_blocks(self) -> int:
+        """One: a run holds whole rows."""
+        return 1
+
+    def labels_of(self, start: int, stop: int) -> NDArray[Any]:
+        """Return the labels of some rows."""
+        return labels_between(self.labels, start, stop, self.weights)
 
     def without_labels(self) -> ZarrCsrSource:
         """Return the source without its labels, which a prediction must not need."""
@@ -145,6 +169,7 @@ def _check_pointer(pointer: NDArray[np.int64], n_rows: int, n_data: int, n_indic
 
 
 def _split_rows(pointer: NDArray[np.int64], entries: int) -> NDArray[np.intp]:
+    """Return runs of rows of about so many entries, as spans of shape (n_runs, 2)."""
     # a run also ends after `entries` rows, so that empty rows do not make it endless
     n_rows = len(pointer) - 1
     starts = [0]
@@ -152,7 +177,8 @@ def _split_rows(pointer: NDArray[np.int64], entries: int) -> NDArray[np.intp]:
         here = starts[-1]
         there = int(np.searchsorted(pointer, pointer[here] + entries, side="right")) - 1
         starts.append(min(n_rows, max(here + 1, min(there, here + entries))))
-    return np.array(starts if n_rows else [0, 0], dtype=np.intp)
+    edges = np.array(starts if n_rows else [0, 0], dtype=np.intp)
+    return np.stack([edges[:-1], edges[1:]], axis=1)
 
 
 class _CsrReader:
@@ -163,7 +189,7 @@ class _CsrReader:
 
     def read(self, index: int) -> Chunk:
         source = self._source
-        start, stop = int(source.row_starts[index]), int(source.row_starts[index + 1])
+        start, stop = (int(row) for row in source.row_spans[index])
         n_features = source.shape[1]
         first, last = int(source.indptr[start]), int(source.indptr[stop])
         entries = (slice(first, last),)

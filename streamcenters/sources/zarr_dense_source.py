@@ -10,8 +10,8 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
-from streamcenters.chunks import Chunk, ChunkReader, ReadSettings, row_place
-from streamcenters.sources.zarr_labels import LabelColumn
+from streamcenters.chunks import Chunk, ChunkReader, ReadSettings, even_row_spans, row_place
+from streamcenters.sources.zarr_labels import LabelColumn, labels_between
 from streamcenters.sources.zarr_local_chunks import LocalChunks
 from streamcenters.sources.zarr_missing_chunks import report_missing_chunks
 from streamcenters.sources.zarr_reading import BlockReader, with_fast_codecs
@@ -113,6 +113,31 @@ class ZarrDenseSource:
     def has_labels(self) -> bool:
         """Whether labels were found or given."""
         return self.labels is not None
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether weights were given."""
+        return self.weights is not None
+
+    @property
+    def is_sparse(self) -> bool:
+        """False."""
+        return False
+
+    @property
+    def n_bytes(self) -> int:
+        """Decoded bytes of what is read."""
+        n_columns = self.shape[1] if self.selected is None else len(self.selected)
+        return self.shape[0] * n_columns * self.dtype.itemsize
+
+    @property
+    def row_spans(self) -> NDArray[np.intp]:
+        """First and last row of each read."""
+        return even_row_spans(self.shape[0], self.plan.rows)
+
+    def labels_of(self, start: int, stop: int) -> NDArray[Any]:
+        """Return the labels of some rows."""
+        return labels_between(self.labels, start, stop, self.weights)
 
     @property
     def n_column_blocks(self) -> int:

@@ -59,6 +59,15 @@ class LabelColumn:
         return self.class_names.take(column, mode="clip")
 
 
+def labels_between(
+    column: LabelColumn | None, start: int, stop: int, weights: NDArray[np.float64] | None
+) -> NDArray[Any]:
+    """Return the labels of some rows of a source that has labels."""
+    if column is None:
+        raise LabelError(f"rows {start} to {stop} have no labels; pass y, or a store that holds them")
+    return column.rows(start, stop, weights)
+
+
 def open_label_column(
     stored: Any, class_names: Any, n_rows: int, name: str, missing_chunks: str
 ) -> LabelColumn:
