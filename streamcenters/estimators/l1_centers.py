@@ -16,8 +16,8 @@ from streamcenters.accumulators.median_sketches import SketchedMoments
 from streamcenters.chunks import ChunkSource
 from streamcenters.errors import ForgetError, InputError, SourceError, StreamcentersWarning
 from streamcenters.estimators.fitted_state import FittedState
-from streamcenters.estimators.median_rules import can_learn_more, check_parameters
 from streamcenters.estimators.guarding import derived
+from streamcenters.estimators.median_rules import can_learn_more, check_parameters
 from streamcenters.estimators.streaming_classifier import StreamingClassifier
 from streamcenters.gains.center_models import CenterStatistics, full_centers
 from streamcenters.gains.median_flips import could_flip, gain_errors
