@@ -130,7 +130,7 @@ class L1Centers(StreamingClassifier):
         """How the medians were found: "exact", "sketch" or "tdigest"."""
         return self._learned().kind
 
-    @property
+    @derived
     def n_bytes_(self) -> int:
         """Bytes of what was learned; sketches grow with the logarithm of the rows."""
         return self._learned().n_bytes
