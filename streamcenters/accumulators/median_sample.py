@@ -141,6 +141,8 @@ class RowSample:
             columns = [codes] if weights is None else [codes, weights]
             if values.ndim != 2 or any(len(c) != len(hashes) for c in (values, *columns)):
                 raise InputError(f"the sampled rows of the columns from {start} on do not fit together")
+            if len(codes) and not 0 <= codes.min() <= codes.max() < len(sample.thresholds):
+                raise InputError("a sampled row is of no class")
             sample.pieces.append(SampledRows(int(start), hashes, values, codes, weights))
         return sample
 

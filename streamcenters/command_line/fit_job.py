@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -29,9 +30,12 @@ from streamcenters.command_line.planted_zarr import write_planted_store
 from streamcenters.command_line.reading import held_out_labels, open_data
 from streamcenters.command_line.screen import Screen
 from streamcenters.command_line.sizes import format_size
-from streamcenters.storage import save
+from streamcenters.command_line.skipped_facts import skipped_document, skipped_pairs
+from streamcenters.sources.damage import known_damage
+from streamcenters.storage import Checkpoint, save
 
 _N_SHOWN = 10
+_CHECKPOINT_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,7 @@ class HeldOut:
     data: str
     rows: int
     accuracy: float
+    skipped_rows: list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +83,10 @@ def run_fit(tables: Tables, screen: Screen) -> Findings:
     meter = PassMeter(screen.observer())
     source = open_data(tables, path, tables["data"].get("labels"), meter)
     held_out_source = open_held_out(tables, screen)  # now: a wrong path shows before the long pass
-    learned = learn(estimator, source, meter)
-    with writing(model_path, "the model"):
-        save(learned.model, model_path)
+    with checkpoint_of(tables) as checkpoint:  # removed only after the model is safe
+        learned = learn(estimator, source, meter, checkpoint)
+        with writing(model_path, "the model"):
+            save(learned.model, model_path)
     held_out = score_held_out(learned.model, held_out_source)
     if planted is None:
         return describe_fit(learned, model_path, held_out)
@@ -107,10 +113,22 @@ def _compile_kernels(estimator: Any) -> None:
     tiny.fit(rows, [0, 1, 0, 1]).predict(rows)
 
 
-def learn(estimator: Any, source: ChunkSource, meter: PassMeter) -> Learned:
+def checkpoint_of(tables: Tables) -> AbstractContextManager[Checkpoint | None]:
+    """Return the checkpoint that [checkpoint] describes, None inside the block without one."""
+    settings = tables.get("checkpoint", {})
+    if not settings:
+        return nullcontext()
+    path = require(tables, "checkpoint", "path", "--checkpoint")
+    require_writable(path, "the checkpoint")
+    return Checkpoint(path, settings.get("every", _CHECKPOINT_SECONDS))
+
+
+def learn(
+    estimator: Any, source: ChunkSource, meter: PassMeter, checkpoint: Checkpoint | None = None
+) -> Learned:
     """Return the estimator fitted to a source, with speed and memory of its pass."""
     with PeakMemory().measured() as memory:
-        model = estimator.fit(source)
+        model = estimator.fit(source, checkpoint=checkpoint)
     return Learned(model, source, meter, memory)
 
 
@@ -126,7 +144,10 @@ def score_held_out(model: Any, source: ChunkSource | None) -> HeldOut | None:
     """Return the accuracy on a held-out source, None without one."""
     if source is None:
         return None
-    return HeldOut(source.name, source.shape[0] or 0, model.score(source))
+    accuracy = model.score(source)
+    skipped = known_damage(source)
+    n_rows = (source.shape[0] or 0) - sum(part.n_rows for part in skipped)
+    return HeldOut(source.name, n_rows, accuracy, skipped_document(skipped))
 
 
 def describe_fit(
@@ -168,6 +189,7 @@ def _learned_document(learned: Learned) -> dict[str, Any]:
         "selected": len(model.support_),
         "certificate": certificate(model),
         "classes": class_rows(model),
+        "skipped_rows": skipped_document(model.skipped_rows_),
         "learning": {
             **learned.meter.document(),
             "peak_memory_growth_bytes": learned.memory.growth,
@@ -178,13 +200,15 @@ def _learned_document(learned: Learned) -> dict[str, Any]:
 
 def _data_sentence(learned: Learned) -> str:
     n_features = learned.model.n_features_in_
-    return f"{learned.source.name}: {learned.meter.n_rows:,} rows, {n_features:,} features"
+    n_rows = learned.source.shape[0] or learned.meter.n_rows  # a fit that was taken up again read only some
+    return f"{learned.source.name}: {n_rows:,} rows, {n_features:,} features"
 
 
 def _learning_pairs(learned: Learned) -> list[tuple[str, str]]:
     model = learned.model
     return [
         ("classes", classes_on_a_line(class_rows(model))),
+        *skipped_pairs(model.skipped_rows_),
         ("throughput", learned.meter.sentence()),
         ("peak memory", _memory_sentence(learned)),
         ("selected", f"{len(model.support_):,} of {model.n_features_in_:,} features"),

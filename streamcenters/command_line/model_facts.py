@@ -26,6 +26,26 @@ def class_rows(model: Any) -> list[dict[str, Any]]:
     return [{"class": label, "rows": int(n) if n == int(n) else n} for label, n in counts]
 
 
+def lineage_document(model: Any) -> dict[str, Any]:
+    """Return which origins of rows a model holds, for a JSON document."""
+    lineage = model.lineage_
+    origins = [{"origin": origin, "updates": n} for origin, n in lineage.counts.items()]
+    return {"n_origins": lineage.n_origins, "origins": origins, "false_refusal": lineage.false_refusal}
+
+
+def lineage_on_a_line(lineage: dict[str, Any]) -> str:
+    """Return the origins of a model on one line.
+
+    Examples
+    --------
+    >>> lineage_on_a_line({"n_origins": 2, "origins": [{"origin": "a", "updates": 3}, {"origin": "b", "updates": 1}]})
+    'a (3 updates), b (1 update)'
+    """
+    texts = [f"{o['origin']} ({o['updates']:,} update{'s'[: o['updates'] != 1]})" for o in lineage["origins"]]
+    n_older = lineage["n_origins"] - len(texts)
+    return listed(texts) + (f", and {n_older:,} older ones in a filter" if n_older else "")
+
+
 def listed(items: Sequence[Any] | NDArray[Any]) -> str:
     """Return the items on one line, cut where it gets long.
 

@@ -6,11 +6,13 @@ Files are none of a pass's business: `streamcenters.storage.checkpoint_file` wri
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+T = TypeVar("T")
 
 
 class ChunkSet:
@@ -111,9 +113,8 @@ class RestorablePlan(Protocol):
 class FitKeeper(Protocol):
     """Keeps a fit of one or several passes: what was found between them, and the state of the one under way."""
 
-    @property
-    def notes(self) -> Mapping[str, NDArray[Any]]:
-        """What an earlier run had noted; empty at the beginning."""
+    def recall(self, rebuild: Callable[[Mapping[str, NDArray[Any]]], T]) -> T | None:
+        """Return what `rebuild` makes of the notes of an earlier run, None if there are none."""
         ...
 
     def note(self, notes: Mapping[str, NDArray[Any]]) -> None:
