@@ -15,6 +15,7 @@ from streamcenters.accumulators.median_sketches import SketchedMoments
 from streamcenters.chunks import ChunkSource
 from streamcenters.errors import ForgetError, InputError, ParameterError, SourceError, StreamcentersWarning
 from streamcenters.estimators.fitted_state import FittedState
+from streamcenters.estimators.guarding import derived
 from streamcenters.estimators.streaming_classifier import StreamingClassifier
 from streamcenters.gains.center_models import CenterStatistics, full_centers
 from streamcenters.gains.median_flips import could_flip, gain_errors
@@ -27,6 +28,8 @@ from streamcenters.passes.median_search import find_medians
 from streamcenters.passes.median_sketch_pass import SketchPass
 from streamcenters.passes.median_sources import in_order
 from streamcenters.passes.moments_pass import MomentsPass
+from streamcenters.passes.skipping import on_readable_rows
+from streamcenters.sources.damage import known_damage
 
 _WAYS = ("auto", "exact", "sketch", "tdigest")
 
@@ -96,6 +99,8 @@ class L1Centers(StreamingClassifier):
     ['a']
     """
 
+    _can_forget = False
+
     def __init__(
         self,
         k: int | float | None = None,
@@ -123,22 +128,20 @@ class L1Centers(StreamingClassifier):
 
     # -- fitted attributes ------------------------------------------------------------------------
 
-    @property
+    @derived
     def centers_(self) -> NDArray[np.float64]:
         """Centers in the units of X: class medians on the support, the shared median elsewhere.
 
         float64 of shape (n_classes, n_features); NaN for a class without rows.
         """
-        learned = self._learned()
-        return full_centers(self._statistics(), learned.class_rows, self.support_)
+        return full_centers(self._statistics(), self._learned().class_rows, self.support_)
 
-    @property
+    @derived
     def scale_(self) -> NDArray[np.float64] | None:
         """Standard deviation that each feature is divided by, None without a scale."""
-        self._learned()
         return self._statistics().scale
 
-    @property
+    @derived
     def medians_(self) -> str:
         """How the medians were found: "exact", "sketch" or "tdigest"."""
         return self._learned().kind
@@ -148,10 +151,11 @@ class L1Centers(StreamingClassifier):
 
         0 for exact medians and for sketches that still hold every row.
         """
-        learned = self._learned()
-        if isinstance(learned, ExactStatistics):
-            return np.zeros(len(learned.classes))
-        return learned.sketches.rank_error(delta)
+        with self._reading():
+            learned = self._learned()
+            if isinstance(learned, ExactStatistics):
+                return np.zeros(len(learned.classes))
+            return learned.sketches.rank_error(delta)
 
     def could_flip(self, delta: float = 0.01) -> NDArray[np.intp]:
         """Return the features that might be selected or not, were the medians exact.
@@ -159,16 +163,16 @@ class L1Centers(StreamingClassifier):
         Each rank error holds with probability 1 - delta; `refine` settles the matter. Empty for exact medians.
         The bound is derived in `streamcenters.gains.median_flips`.
         """
-        learned = self._learned()
-        if isinstance(learned, ExactStatistics):
-            return np.empty(0, np.intp)
-        errors = gain_errors(learned, delta)
-        if self.scale_ is not None:
-            errors = np.divide(errors, self.scale_, out=np.zeros_like(errors), where=self.scale_ > 0)
-        return could_flip(self.gains_, errors, self.support_)
+        with self._reading():
+            learned = self._learned()
+            if isinstance(learned, ExactStatistics):
+                return np.empty(0, np.intp)
+            errors = gain_errors(learned, delta)
+            if self.scale_ is not None:
+                errors = np.divide(errors, self.scale_, out=np.zeros_like(errors), where=self.scale_ > 0)
+            return could_flip(self.gains_, errors, self.support_)
 
     def _learned(self) -> ExactStatistics | SketchedMoments:
-        check_is_fitted(self)
         learned: ExactStatistics | SketchedMoments = self._state.moments
         return learned
 
@@ -207,7 +211,7 @@ class L1Centers(StreamingClassifier):
             Unchanged if an error is raised.
         """
         check_is_fitted(self)
-        return self._all_or_nothing(self._refine, X, y, sample_weight)
+        return self._exclusively(self._refine, X, y, sample_weight)
 
     def _refine(self, X: Any, y: Any, sample_weight: Any) -> None:
         self._check_parameters()
@@ -216,12 +220,14 @@ class L1Centers(StreamingClassifier):
             raise InputError(
                 f"{source.name} has other features than the model; refine with the rows it learned"
             )
-        learned = self._search(source, self._learned().moments.squares is not None)
+        with_squares = self._learned().moments.squares is not None
+        learned = on_readable_rows(source, lambda readable: self._search(readable, with_squares))
         if learned is None:
             raise InputError(f"{source.name} holds no rows; refine with the rows that were learned")
         self._require_same_rows(learned, source.name)
         learned.add_classes(self.classes_)
-        self._state = FittedState(learned)
+        state = FittedState(learned, self._state.lineage, known_damage(source))
+        self._publish(state, self._features())
 
     def _require_same_rows(self, learned: ExactStatistics, place: str) -> None:
         known = self._learned()
@@ -242,7 +248,9 @@ class L1Centers(StreamingClassifier):
             "fit again without the rows, or use L2Centers"
         )
 
-    def decay(self, factor: float) -> Self:
+    def decay(
+        self, factor: float | None = None, *, half_life: float | None = None, rows: float | None = None
+    ) -> Self:
         """Refuse: medians of weighted old rows would need the rows."""
         check_is_fitted(self)
         raise InputError(
