@@ -21,31 +21,39 @@ if TYPE_CHECKING:
         SparseMultinomialNB,
         ThresholdedMultinomialNB,
     )
+    from streamcenters.estimators.comparing import compare_rankings
+    from streamcenters.estimators.sliding_window import SlidingWindow
     from streamcenters.sources import open_source
-    from streamcenters.storage import load, save
+    from streamcenters.storage import Checkpoint, load, save
 
 __version__ = "0.1.0"
 
 # Names are loaded at first use: importing the package stays cheap.
 _HOMES = {
+    "Checkpoint": "streamcenters.storage",
     "L1Centers": "streamcenters.estimators",
     "L2Centers": "streamcenters.estimators",
     "OddsRatio": "streamcenters.estimators",
+    "SlidingWindow": "streamcenters.estimators.sliding_window",
     "SparseBernoulliNB": "streamcenters.estimators",
     "SparseMultinomialNB": "streamcenters.estimators",
     "ThresholdedMultinomialNB": "streamcenters.estimators",
+    "compare_rankings": "streamcenters.estimators.comparing",
     "load": "streamcenters.storage",
     "open_source": "streamcenters.sources",
     "save": "streamcenters.storage",
 }
 
 __all__ = [
+    "Checkpoint",
     "L1Centers",
     "L2Centers",
     "OddsRatio",
+    "SlidingWindow",
     "SparseBernoulliNB",
     "SparseMultinomialNB",
     "ThresholdedMultinomialNB",
+    "compare_rankings",
     "load",
     "open_source",
     "save",

@@ -31,6 +31,10 @@ class ForgetError(InputError):
     """Rows were to be forgotten that were never learned."""
 
 
+class LineageError(InputError):
+    """Two models hold some of the same rows, or cannot be shown not to."""
+
+
 class SourceError(StreamcentersError, ValueError):
     """A data source cannot be opened or used this way."""
 
@@ -52,6 +56,10 @@ class DamagedChunkError(ChunkError):
 
 class ModelFileError(StreamcentersError, ValueError):
     """A file is not a model, is damaged, or was written by a newer version."""
+
+
+class CheckpointError(StreamcentersError, ValueError):
+    """A checkpoint is damaged, belongs to another fit, or cannot be written where it should be."""
 
 
 class StreamcentersWarning(UserWarning):

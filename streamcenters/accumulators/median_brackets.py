@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -154,6 +154,38 @@ class BracketSide:
         twin.log, twin.is_shed = self.log.copy(), self.is_shed.copy()
         return twin
 
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the state as named plain arrays; the values inside are joined."""
+        arrays = {
+            "features": self.features, "lo": self.lo, "hi": self.hi, "below_sums": self.below_sums,
+            "sides": self.sides, "is_shed": self.is_shed, "limits": np.array([self.limit, self.merged_limit], np.int64),
+        }  # fmt: skip
+        if self.stored is not None:
+            arrays["stored"] = self.stored
+        log = self.log.to_arrays(len(self.features))
+        return arrays | {f"log_{name}": array for name, array in log.items()}
+
+    @staticmethod
+    def from_arrays(arrays: Mapping[str, NDArray[Any]]) -> BracketSide:
+        """Rebuild a side from `to_arrays`; refuses arrays that do not fit together."""
+        features, lo = arrays["features"].astype(np.intp, copy=False), arrays["lo"]
+        shape = n_classes, n = lo.shape
+        expected = {
+            "lo": shape, "hi": shape, "below_sums": (2, *shape), "sides": (2, 3, *shape), "stored": (2, *shape)
+        }  # fmt: skip
+        for name, wanted in expected.items():
+            array = arrays.get(name)
+            if array is not None and (array.shape != wanted or array.dtype != np.float64):
+                raise InputError(f"{name} is {array.dtype} of shape {array.shape}, expected float64 {wanted}")
+        if features.shape != (n,) or arrays["is_shed"].shape != (n,) or (np.diff(features) <= 0).any():
+            raise InputError(f"the features of a bracket are not {n} ascending numbers")
+        side = BracketSide(features, lo, arrays["hi"], *(int(limit) for limit in arrays["limits"]))
+        side.below_sums, side.sides, side.stored = arrays["below_sums"], arrays["sides"], arrays.get("stored")
+        side.is_shed = arrays["is_shed"].astype(bool, copy=False)
+        log = {name.removeprefix("log_"): a for name, a in arrays.items() if name.startswith("log_")}
+        side.log = ValueLog.from_arrays(n, n_classes, log)
+        return side
+
 
 class MedianBrackets:
     """Class moments, and per class and feature what lies below, at, in and above one or two brackets.
@@ -235,6 +267,29 @@ class MedianBrackets:
         twin.has_whole_weights = self.has_whole_weights
         return twin
 
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the state as named plain arrays."""
+        arrays = {f"moments_{name}": array for name, array in self.moments.to_arrays().items()}
+        for i, part in enumerate(self.parts):
+            arrays |= {f"part_{i}_{name}": array for name, array in part.to_arrays().items()}
+        arrays["has_whole_weights"] = np.array([self.has_whole_weights])
+        return arrays
+
+    @staticmethod
+    def from_arrays(classes: Labels, arrays: Mapping[str, NDArray[Any]]) -> MedianBrackets:
+        """Rebuild an accumulator from `to_arrays`; refuses arrays that do not fit together."""
+        moments = ClassMoments.from_arrays(classes, _with_prefix("moments_", arrays), False)
+        brackets = MedianBrackets(moments, [], 0)
+        while part := _with_prefix(f"part_{len(brackets.parts)}_", arrays):
+            brackets.parts.append(BracketSide.from_arrays(part))
+        sound = all(
+            len(p.lo) == len(classes) and p.features[-1:] < moments.n_features for p in brackets.parts
+        )
+        if not brackets.parts or not sound:
+            raise InputError("the brackets do not fit the classes and features of the moments")
+        brackets.has_whole_weights = bool(arrays["has_whole_weights"][0])
+        return brackets
+
     @staticmethod
     def beside(parts: Sequence[MedianBrackets]) -> MedianBrackets:
         """Return the brackets of the same rows whose features are spread over several accumulators."""
@@ -245,6 +300,10 @@ class MedianBrackets:
         ]
         joined.has_whole_weights = all(part.has_whole_weights for part in parts)
         return joined
+
+
+def _with_prefix(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def _beside(sides: list[BracketSide], offsets: NDArray[np.intp]) -> BracketSide:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from streamcenters.errors import InputError
 from streamcenters.kernels.median_segments import copy_segments
 
 # Blocks with fewer values than this many per segment are joined, so that the segments stay the smaller part.
@@ -87,6 +89,26 @@ class ValueLog:
         twin = ValueLog(self.n_classes)
         twin.blocks = list(self.blocks)
         return twin
+
+    def to_arrays(self, n_features: int) -> dict[str, NDArray[Any]]:
+        """Return the values of all features as plain arrays, in one block."""
+        ptr, values, weights = self.features(0, n_features)
+        return {"ptr": ptr, "values": values} | ({} if weights is None else {"weights": weights})
+
+    @staticmethod
+    def from_arrays(n_features: int, n_classes: int, arrays: Mapping[str, NDArray[Any]]) -> ValueLog:
+        """Rebuild a log from `to_arrays`; refuses arrays that do not fit together."""
+        ptr, values, weights = arrays["ptr"], arrays["values"], arrays.get("weights")
+        is_sound = (
+            ptr.shape == (n_features * n_classes + 1,) and ptr[0] == 0 and bool((np.diff(ptr) >= 0).all())
+        )
+        if not is_sound or values.shape != (ptr[-1],) or values.dtype.kind != "f":
+            raise InputError("the values inside brackets do not fit their segments")
+        if weights is not None and (weights.shape != values.shape or weights.dtype != np.float64):
+            raise InputError("the weights inside brackets do not fit their values")
+        log = ValueLog(n_classes)
+        log.append(LogBlock(0, ptr, values, weights))
+        return log
 
     def counts(self, n_features: int) -> NDArray[np.int64]:
         """Return the number of values: int64 of shape (n_features, n_classes)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from streamcenters.accumulators.dense_tiles import kernel_dtype
 from streamcenters.accumulators.median_brackets import log_dtype
 from streamcenters.chunks import Chunk
+from streamcenters.errors import InputError
 
 Hashes = NDArray[np.uint64]
 
@@ -114,13 +116,47 @@ class RowSample:
         twin.pieces = list(self.pieces)
         return twin
 
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the state as named plain arrays; the pieces of a block of columns are joined."""
+        arrays = {"thresholds": self.thresholds, "seed": np.array([self.seed % 2**64], np.uint64)}
+        for start, pieces in self._by_column().items():
+            arrays[f"hashes_{start}"] = np.concatenate([piece.hashes for piece in pieces])
+            arrays[f"values_{start}"] = np.concatenate([piece.values for piece in pieces])
+            arrays[f"codes_{start}"] = np.concatenate([piece.codes for piece in pieces]).astype(np.int64)
+            if pieces[0].weights is not None:
+                weights = [piece.weights for piece in pieces if piece.weights is not None]
+                arrays[f"weights_{start}"] = np.concatenate(weights)
+        return arrays
+
+    @staticmethod
+    def from_arrays(arrays: Mapping[str, NDArray[Any]]) -> RowSample:
+        """Rebuild a sample from `to_arrays`; refuses arrays that do not fit together."""
+        sample = RowSample(arrays["thresholds"], int(arrays["seed"][0]))
+        for name, hashes in arrays.items():
+            kind, _, start = name.partition("_")
+            if kind != "hashes":
+                continue
+            values, codes = arrays[f"values_{start}"], arrays[f"codes_{start}"].astype(np.intp, copy=False)
+            weights = arrays.get(f"weights_{start}")
+            columns = [codes] if weights is None else [codes, weights]
+            if values.ndim != 2 or any(len(c) != len(hashes) for c in (values, *columns)):
+                raise InputError(f"the sampled rows of the columns from {start} on do not fit together")
+            if len(codes) and not 0 <= codes.min() <= codes.max() < len(sample.thresholds):
+                raise InputError("a sampled row is of no class")
+            sample.pieces.append(SampledRows(int(start), hashes, values, codes, weights))
+        return sample
+
+    def _by_column(self) -> dict[int, list[SampledRows]]:
+        blocks: dict[int, list[SampledRows]] = {}
+        for piece in self.pieces:
+            blocks.setdefault(piece.column_start, []).append(piece)
+        return blocks
+
     def rows(self) -> tuple[NDArray[Any], NDArray[np.intp], NDArray[np.float64] | None]:
         """Return values of shape (n_rows, n_features), codes and weights."""
         if not self.pieces:
             return np.empty((0, 0)), np.empty(0, np.intp), None
-        blocks: dict[int, list[SampledRows]] = {}
-        for piece in self.pieces:
-            blocks.setdefault(piece.column_start, []).append(piece)
+        blocks = self._by_column()
         first = blocks[min(blocks)]
         hashes = np.concatenate([piece.hashes for piece in first])
         order = np.argsort(hashes, kind="stable")

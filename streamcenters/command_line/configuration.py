@@ -57,9 +57,10 @@ _KNOWN: dict[str, dict[str, Kind]] = {
     },
     "estimator": {"name": _TEXT},
     "model": {"path": _TEXT},
+    "checkpoint": {"path": _TEXT, "every": _POSITIVE},
     "held_out": {"path": _TEXT, "labels": _TEXT},
     "predict": {"data": _TEXT, "output": _TEXT},
-    "rank": {"top": _COUNT},
+    "rank": {"top": _COUNT, "compare": _TEXT},
     "planted": {
         "rows": _COUNT,
         "test_rows": _COUNT,

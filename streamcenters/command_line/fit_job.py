@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,6 +16,8 @@ from streamcenters.command_line.failures import require_writable, writing
 from streamcenters.command_line.findings import Facts, Findings
 from streamcenters.command_line.measuring import PassMeter, PeakMemory, disk_size
 from streamcenters.command_line.model_facts import (
+    certificate,
+    certificate_pairs,
     class_rows,
     classes_on_a_line,
     listed,
@@ -29,9 +32,10 @@ from streamcenters.command_line.screen import Screen
 from streamcenters.command_line.sizes import format_size
 from streamcenters.command_line.skipped_facts import skipped_document, skipped_pairs
 from streamcenters.sources.damage import known_damage
-from streamcenters.storage import save
+from streamcenters.storage import Checkpoint, save
 
 _N_SHOWN = 10
+_CHECKPOINT_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +83,10 @@ def run_fit(tables: Tables, screen: Screen) -> Findings:
     meter = PassMeter(screen.observer())
     source = open_data(tables, path, tables["data"].get("labels"), meter)
     held_out_source = open_held_out(tables, screen)  # now: a wrong path shows before the long pass
-    learned = learn(estimator, source, meter)
-    with writing(model_path, "the model"):
-        save(learned.model, model_path)
+    with checkpoint_of(tables) as checkpoint:  # removed only after the model is safe
+        learned = learn(estimator, source, meter, checkpoint)
+        with writing(model_path, "the model"):
+            save(learned.model, model_path)
     held_out = score_held_out(learned.model, held_out_source)
     if planted is None:
         return describe_fit(learned, model_path, held_out)
@@ -108,10 +113,22 @@ def _compile_kernels(estimator: Any) -> None:
     tiny.fit(rows, [0, 1, 0, 1]).predict(rows)
 
 
-def learn(estimator: Any, source: ChunkSource, meter: PassMeter) -> Learned:
+def checkpoint_of(tables: Tables) -> AbstractContextManager[Checkpoint | None]:
+    """Return the checkpoint that [checkpoint] describes, None inside the block without one."""
+    settings = tables.get("checkpoint", {})
+    if not settings:
+        return nullcontext()
+    path = require(tables, "checkpoint", "path", "--checkpoint")
+    require_writable(path, "the checkpoint")
+    return Checkpoint(path, settings.get("every", _CHECKPOINT_SECONDS))
+
+
+def learn(
+    estimator: Any, source: ChunkSource, meter: PassMeter, checkpoint: Checkpoint | None = None
+) -> Learned:
     """Return the estimator fitted to a source, with speed and memory of its pass."""
     with PeakMemory().measured() as memory:
-        model = estimator.fit(source)
+        model = estimator.fit(source, checkpoint=checkpoint)
     return Learned(model, source, meter, memory)
 
 
@@ -170,6 +187,7 @@ def _learned_document(learned: Learned) -> dict[str, Any]:
         "data": learned.source.name,
         "features": model.n_features_in_,
         "selected": len(model.support_),
+        "certificate": certificate(model),
         "classes": class_rows(model),
         "skipped_rows": skipped_document(model.skipped_rows_),
         "learning": {
@@ -182,7 +200,8 @@ def _learned_document(learned: Learned) -> dict[str, Any]:
 
 def _data_sentence(learned: Learned) -> str:
     n_features = learned.model.n_features_in_
-    return f"{learned.source.name}: {learned.meter.n_rows:,} rows, {n_features:,} features"
+    n_rows = learned.source.shape[0] or learned.meter.n_rows  # a fit that was taken up again read only some
+    return f"{learned.source.name}: {n_rows:,} rows, {n_features:,} features"
 
 
 def _learning_pairs(learned: Learned) -> list[tuple[str, str]]:
@@ -193,6 +212,7 @@ def _learning_pairs(learned: Learned) -> list[tuple[str, str]]:
         ("throughput", learned.meter.sentence()),
         ("peak memory", _memory_sentence(learned)),
         ("selected", f"{len(model.support_):,} of {model.n_features_in_:,} features"),
+        *certificate_pairs(certificate(model)),
     ]
 
 

@@ -12,7 +12,13 @@ from streamcenters.command_line.configuration import read_tables
 from streamcenters.command_line.estimator_table import parameters_of
 from streamcenters.command_line.failures import CommandError
 from streamcenters.command_line.findings import Facts, Findings
-from streamcenters.command_line.model_facts import class_rows, classes_on_a_line, listed
+from streamcenters.command_line.model_facts import (
+    class_rows,
+    classes_on_a_line,
+    lineage_document,
+    lineage_on_a_line,
+    listed,
+)
 from streamcenters.command_line.sizes import format_size
 from streamcenters.command_line.zarr_facts import describe_store
 from streamcenters.storage import load
@@ -57,6 +63,7 @@ def describe_model(path: str) -> Findings:
         "features": model.n_features_in_,
         "has_feature_names": names is not None,
         "selected": len(model.support_),
+        "lineage": lineage_document(model),
     }
     parameters = ", ".join(f"{name}={value!r}" for name, value in document["parameters"].items())
     pairs = (
@@ -65,6 +72,7 @@ def describe_model(path: str) -> Findings:
         ("classes", classes_on_a_line(document["classes"])),
         ("features", f"{model.n_features_in_:,}" + _named(names)),
         ("selected", f"{document['selected']:,}"),
+        ("lineage", lineage_on_a_line(document["lineage"])),
         ("file", f"{format_size(document['bytes'])}, format version {document['format_version']}"),
     )
     return Findings(document, (Facts(f"model {path}", pairs),))

@@ -127,6 +127,15 @@ _k = click.option("--k", "k", metavar="N", help="Use another k than the model's;
 @click.option("--k", "k", metavar="N", help="Features to select: a number, a fraction or 'all'.")
 @click.option("--scale", "scale", metavar="none|std|within", help="What each feature is divided by.")
 @click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="Any other parameter.")
+@click.option(
+    "--checkpoint",
+    "checkpoint__path",
+    metavar="FILE",
+    help="Keeps the state; the same command goes on from it.",
+)
+@click.option(
+    "--checkpoint-every", "checkpoint__every", type=float, metavar="SECONDS", help="Default: 30 seconds."
+)
 @_reading
 @_output
 def fit(k: str | None, scale: str | None, assignments: tuple[str, ...], **options: Any) -> None:
@@ -176,11 +185,18 @@ def score(k: str | None, **options: Any) -> None:
 @commands.command()
 @_config
 @_model
-@click.option("--top", "rank__top", type=int, metavar="N", help="Features to show; default: 20.")
+@click.option(
+    "--top",
+    "rank__top",
+    type=int,
+    metavar="N",
+    help="Features to show; default: 20, or with --compare as many as are selected.",
+)
+@click.option("--compare", "rank__compare", metavar="FILE", help="Older model file: say what changed since.")
 @_k
 @_output
 def rank(k: str | None, **options: Any) -> None:
-    """List the best features with gains and class centers; no data is read."""
+    """List the best features, or how they changed since an older model; no data is read."""
     from streamcenters.command_line.rank_job import run_rank
 
     tables = _gather(options)

@@ -26,6 +26,26 @@ def class_rows(model: Any) -> list[dict[str, Any]]:
     return [{"class": label, "rows": int(n) if n == int(n) else n} for label, n in counts]
 
 
+def lineage_document(model: Any) -> dict[str, Any]:
+    """Return which origins of rows a model holds, for a JSON document."""
+    lineage = model.lineage_
+    origins = [{"origin": origin, "updates": n} for origin, n in lineage.counts.items()]
+    return {"n_origins": lineage.n_origins, "origins": origins, "false_refusal": lineage.false_refusal}
+
+
+def lineage_on_a_line(lineage: dict[str, Any]) -> str:
+    """Return the origins of a model on one line.
+
+    Examples
+    --------
+    >>> lineage_on_a_line({"n_origins": 2, "origins": [{"origin": "a", "updates": 3}, {"origin": "b", "updates": 1}]})
+    'a (3 updates), b (1 update)'
+    """
+    texts = [f"{o['origin']} ({o['updates']:,} update{'s'[: o['updates'] != 1]})" for o in lineage["origins"]]
+    n_older = lineage["n_origins"] - len(texts)
+    return listed(texts) + (f", and {n_older:,} older ones in a filter" if n_older else "")
+
+
 def listed(items: Sequence[Any] | NDArray[Any]) -> str:
     """Return the items on one line, cut where it gets long.
 
@@ -47,6 +67,35 @@ def classes_on_a_line(classes: Sequence[dict[str, Any]]) -> str:
     'a (1,200), b (7)'
     """
     return listed([f"{entry['class']} ({entry['rows']:,})" for entry in classes])
+
+
+def certificate(model: Any) -> dict[str, Any] | None:
+    """Return how good the selected features are, for a JSON document; None if the model does not say."""
+    if not hasattr(model, "optimal_"):
+        return None
+    return {
+        "objective": model.objective_,
+        "bound": model.bound_,
+        "gap": model.gap_,
+        "optimal": model.optimal_,
+    }
+
+
+def certificate_pairs(found: dict[str, Any] | None) -> list[tuple[str, str]]:
+    """Return the certificate as a line to read, if there is one.
+
+    Examples
+    --------
+    >>> certificate_pairs({"objective": -812.5, "bound": -812.25, "gap": 0.25, "optimal": False})
+    [('certificate', 'log-likelihood -812.5, at most 0.25 below the best choice of features')]
+    """
+    if found is None:
+        return []
+    if found["optimal"]:
+        claim = ": proven, no choice of as many features is better"
+    else:
+        claim = f", at most {found['gap']:.3g} below the best choice of features"
+    return [("certificate", f"log-likelihood {found['objective']:.6g}{claim}")]
 
 
 def ranked_features(model: Any, top: int) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from streamcenters.accumulators.median_sketches import SketchedMoments
 from streamcenters.chunks import ChunkSource
 from streamcenters.errors import ForgetError, InputError, ParameterError, SourceError, StreamcentersWarning
 from streamcenters.estimators.fitted_state import FittedState
+from streamcenters.estimators.guarding import derived
 from streamcenters.estimators.streaming_classifier import StreamingClassifier
 from streamcenters.gains.center_models import CenterStatistics, full_centers
 from streamcenters.gains.median_flips import could_flip, gain_errors
@@ -22,6 +23,7 @@ from streamcenters.gains.median_model import MedianModel, derive_median_model
 from streamcenters.gains.median_statistics import ExactStatistics, derive_median_statistics
 from streamcenters.labels import Labels
 from streamcenters.passes import run_pass
+from streamcenters.passes.checkpointing import FitKeeper
 from streamcenters.passes.median_search import find_medians
 from streamcenters.passes.median_sketch_pass import SketchPass
 from streamcenters.passes.median_sources import in_order
@@ -97,6 +99,8 @@ class L1Centers(StreamingClassifier):
     ['a']
     """
 
+    _can_forget = False
+
     def __init__(
         self,
         k: int | float | None = None,
@@ -124,22 +128,20 @@ class L1Centers(StreamingClassifier):
 
     # -- fitted attributes ------------------------------------------------------------------------
 
-    @property
+    @derived
     def centers_(self) -> NDArray[np.float64]:
         """Centers in the units of X: class medians on the support, the shared median elsewhere.
 
         float64 of shape (n_classes, n_features); NaN for a class without rows.
         """
-        learned = self._learned()
-        return full_centers(self._statistics(), learned.class_rows, self.support_)
+        return full_centers(self._statistics(), self._learned().class_rows, self.support_)
 
-    @property
+    @derived
     def scale_(self) -> NDArray[np.float64] | None:
         """Standard deviation that each feature is divided by, None without a scale."""
-        self._learned()
         return self._statistics().scale
 
-    @property
+    @derived
     def medians_(self) -> str:
         """How the medians were found: "exact", "sketch" or "tdigest"."""
         return self._learned().kind
@@ -149,10 +151,11 @@ class L1Centers(StreamingClassifier):
 
         0 for exact medians and for sketches that still hold every row.
         """
-        learned = self._learned()
-        if isinstance(learned, ExactStatistics):
-            return np.zeros(len(learned.classes))
-        return learned.sketches.rank_error(delta)
+        with self._reading():
+            learned = self._learned()
+            if isinstance(learned, ExactStatistics):
+                return np.zeros(len(learned.classes))
+            return learned.sketches.rank_error(delta)
 
     def could_flip(self, delta: float = 0.01) -> NDArray[np.intp]:
         """Return the features that might be selected or not, were the medians exact.
@@ -160,16 +163,16 @@ class L1Centers(StreamingClassifier):
         Each rank error holds with probability 1 - delta; `refine` settles the matter. Empty for exact medians.
         The bound is derived in `streamcenters.gains.median_flips`.
         """
-        learned = self._learned()
-        if isinstance(learned, ExactStatistics):
-            return np.empty(0, np.intp)
-        errors = gain_errors(learned, delta)
-        if self.scale_ is not None:
-            errors = np.divide(errors, self.scale_, out=np.zeros_like(errors), where=self.scale_ > 0)
-        return could_flip(self.gains_, errors, self.support_)
+        with self._reading():
+            learned = self._learned()
+            if isinstance(learned, ExactStatistics):
+                return np.empty(0, np.intp)
+            errors = gain_errors(learned, delta)
+            if self.scale_ is not None:
+                errors = np.divide(errors, self.scale_, out=np.zeros_like(errors), where=self.scale_ > 0)
+            return could_flip(self.gains_, errors, self.support_)
 
     def _learned(self) -> ExactStatistics | SketchedMoments:
-        check_is_fitted(self)
         learned: ExactStatistics | SketchedMoments = self._state.moments
         return learned
 
@@ -208,7 +211,7 @@ class L1Centers(StreamingClassifier):
             Unchanged if an error is raised.
         """
         check_is_fitted(self)
-        return self._all_or_nothing(self._refine, X, y, sample_weight)
+        return self._exclusively(self._refine, X, y, sample_weight)
 
     def _refine(self, X: Any, y: Any, sample_weight: Any) -> None:
         self._check_parameters()
@@ -223,8 +226,8 @@ class L1Centers(StreamingClassifier):
             raise InputError(f"{source.name} holds no rows; refine with the rows that were learned")
         self._require_same_rows(learned, source.name)
         learned.add_classes(self.classes_)
-        self._state = FittedState(learned)
-        self.skipped_rows_ = known_damage(source)
+        state = FittedState(learned, self._state.lineage, known_damage(source))
+        self._publish(state, self._features())
 
     def _require_same_rows(self, learned: ExactStatistics, place: str) -> None:
         known = self._learned()
@@ -245,7 +248,9 @@ class L1Centers(StreamingClassifier):
             "fit again without the rows, or use L2Centers"
         )
 
-    def decay(self, factor: float) -> Self:
+    def decay(
+        self, factor: float | None = None, *, half_life: float | None = None, rows: float | None = None
+    ) -> Self:
         """Refuse: medians of weighted old rows would need the rows."""
         check_is_fitted(self)
         raise InputError(
@@ -253,10 +258,19 @@ class L1Centers(StreamingClassifier):
             "fit with sample_weight, or use L2Centers"
         )
 
-    def _learn_all(self, source: ChunkSource) -> Any:
-        if not self._reads_again(source):
-            return run_pass(in_order(source), self._plan_of_fit())
-        return self._search(source, self._needs_squares())
+    def _learn_all(self, source: ChunkSource, keeper: FitKeeper | None) -> Any:
+        if self._reads_again(source):
+            return self._search(source, self._needs_squares(), keeper)
+        plan = self._plan_of_fit()
+        return run_pass(in_order(source), plan, None if keeper is None else keeper.of_pass(plan.title, plan))
+
+    def _shaping_parameters(self) -> dict[str, str]:
+        # only data that can be read again is learned with checkpoints, and "auto" is exact there
+        way = "exact" if self.medians == "auto" else self.medians
+        named = {"medians": repr(way), "random_state": repr(self._seed())}
+        if way == "sketch":
+            named["sketch_size"] = repr(int(self.sketch_size))
+        return super()._shaping_parameters() | named
 
     def _reads_again(self, source: ChunkSource) -> bool:
         if self.medians == "exact" and not source.is_rereadable:
@@ -269,7 +283,9 @@ class L1Centers(StreamingClassifier):
     def _plan_of_fit(self) -> Any:
         return self._plan(np.empty(0, np.int64), learns_classes=True, with_squares=self._needs_squares())
 
-    def _search(self, source: ChunkSource, with_squares: bool) -> ExactStatistics | None:
+    def _search(
+        self, source: ChunkSource, with_squares: bool, keeper: FitKeeper | None = None
+    ) -> ExactStatistics | None:
         if not source.is_rereadable:
             raise SourceError(f"{source.name} passes by once; exact medians need data that can be read again")
         plan = MomentsPass(
@@ -279,7 +295,9 @@ class L1Centers(StreamingClassifier):
             with_squares=with_squares,
             with_missing=self.missing == "ignore",
         )
-        moments, found = find_medians(source, plan, memory_budget=int(self.memory_budget), seed=self._seed())
+        moments, found = find_medians(
+            source, plan, memory_budget=int(self.memory_budget), seed=self._seed(), keeper=keeper
+        )
         return None if moments is None else ExactStatistics(moments, found)
 
     def _merge(self, other: Self) -> None:

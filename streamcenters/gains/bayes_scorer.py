@@ -83,8 +83,9 @@ class Posterior:
         scores = self.decision.scores(values, columns, place)
         if len(scores) == 0:
             return scores
-        top = scores.max(axis=1, keepdims=True)
-        log_p: Floats = scores - (top + np.log(np.exp(scores - top).sum(axis=1, keepdims=True)))
+        # below the largest first: of scores in the millions the sum of both would lose the logarithm
+        below = scores - scores.max(axis=1, keepdims=True)
+        log_p: Floats = below - np.log(np.exp(below).sum(axis=1, keepdims=True))
         return log_p
 
     def probabilities(self, values: Any, columns: NDArray[np.intp], place: str) -> Floats:

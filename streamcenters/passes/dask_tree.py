@@ -1,66 +1,53 @@
-"""A pass on Dask: one task per block, a tree of merges, through the active scheduler or client."""
+"""A pass over a dask array: blocks folded where the active scheduler computes them, merged here in order."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, TypeVar
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any
 
-import dask
-import numpy as np
-from dask.delayed import delayed
+from streamcenters.passes.dask_lanes import InOrderMerge, accumulator_bytes, lane_length, plan_lanes
+from streamcenters.passes.dask_local import LocalRun
+from streamcenters.passes.events import Observer
+from streamcenters.sources.dask_graph import BlockGraph
+from streamcenters.sources.dask_source import DaskSource
 
-from streamcenters.passes.events import ChunkFolded, Observer
-from streamcenters.sources.dask_source import DaskSource, as_chunk
-
-A = TypeVar("A")
-
-# Partial results merged by one task; deeper trees keep fewer of them alive.
-_FAN_IN = 8
+if TYPE_CHECKING:
+    from streamcenters.passes.dask_cluster import ClusterRun
 
 
-def run_dask_tree(source: DaskSource, plan: Any, observer: Observer) -> Any:
-    """Fold every block where it is computed and merge the partial results pairwise up a tree.
+def run_dask_tree(source: DaskSource, plan: Any, observer: Observer, keeper: Any = None) -> Any:
+    """Fold every block where it is computed and merge what comes back, in the order of the rows.
 
-    No client or scheduler is created or changed. Each column of blocks has its own tree.
+    No client or scheduler is created, closed or changed. Lanes of blocks are folded one block after the other;
+    their partial results are merged here, so that neither a worker nor this process holds more than a few of them.
+    A keeper gives the total to begin with and the blocks to leave out, and is offered the total after each group.
     """
-    blocks = source.row_blocks()
-    trees = []
     plan = plan.for_some_columns()
-    for j, first_feature in enumerate(source.column_starts):
-        leaves = [
-            delayed(_fold_block, pure=False)(
-                plan, block.column_blocks[j], block.labels, block.weights, block.number, first_feature
-            )
-            for block in blocks
-        ]
-        trees.append(_merge_tree(plan, leaves))
-    results = dask.compute(*trees)
-    n_bytes = source.array.nbytes
-    observer(ChunkFolded(0, source.shape[0] or 0, 0 if np.isnan(n_bytes) else int(n_bytes)))
-    return plan.join(list(results)) if len(results) > 1 else results[0]
+    blocks, n_columns = source.row_blocks(), len(source.column_starts)
+    length = lane_length(len(blocks), n_columns, accumulator_bytes(source, plan))
+    lanes = plan_lanes(blocks, n_columns, length, () if keeper is None else keeper.done)
+    graph = BlockGraph(source.tasks, [block.unit(lane.column) for lane in lanes for block in lane.blocks])
+    merge = InOrderMerge(plan, n_columns, keeper)
+    with _scheduler_run(source, plan, graph, observer) as run, closing(run.results(lanes)) as results:
+        for lane, partial in results:
+            merge.take(lane, partial)
+    return merge.total
 
 
-def _merge_tree(plan: Any, partials: list[Any]) -> Any:
-    while len(partials) > 1:
-        partials = [
-            delayed(_merge_all, pure=False)(plan, partials[i : i + _FAN_IN])
-            for i in range(0, len(partials), _FAN_IN)
-        ]
-    return partials[0]
+@contextmanager
+def _scheduler_run(
+    source: DaskSource, plan: Any, graph: BlockGraph, observer: Observer
+) -> Iterator[LocalRun | ClusterRun]:
+    if "distributed" not in sys.modules:  # then there is no client, and no need to import it
+        yield LocalRun(source, plan, graph, observer)
+        return
+    from streamcenters.passes.dask_cluster import ClusterRun, active_client
 
-
-def _fold_block(plan: Any, values: Any, labels: Any, weights: Any, number: int, first_feature: int) -> Any:
-    # each column of blocks is a problem of its own, from column 0
-    chunk = as_chunk(values, labels, weights, number, 0, values.shape[1])
-    chunk = replace(chunk, feature_offset=first_feature)
-    accumulator = plan.start(chunk)
-    plan.fold(accumulator, chunk)
-    return accumulator
-
-
-def _merge_all(plan: Any, partials: list[Any]) -> Any:
-    # dask may hand the same object to a retried task, so the first is not changed in place
-    merged = partials[0].copy()
-    for partial in partials[1:]:
-        plan.merge(merged, partial)
-    return merged
+    with active_client(source) as client:
+        yield (
+            LocalRun(source, plan, graph, observer)
+            if client is None
+            else ClusterRun(client, source, plan, graph, observer)
+        )

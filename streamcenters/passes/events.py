@@ -9,13 +9,17 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class PassStarted:
-    """A pass begins. Totals are None where they are not known before reading."""
+    """A pass begins. Totals are None where they are not known before reading.
+
+    `n_chunks_done` of the chunks were folded by an earlier run that was stopped; they come without events.
+    """
 
     title: str
     source: str
     n_rows: int | None
     n_bytes: int | None
     n_chunks: int | None
+    n_chunks_done: int = 0
 
 
 @dataclass(frozen=True, slots=True)

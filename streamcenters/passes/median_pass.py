@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from streamcenters.accumulators.median_brackets import MedianBrackets
 from streamcenters.accumulators.median_sample import RowSample, SampledRows
 from streamcenters.chunks import Chunk
 from streamcenters.gains.median_bracketing import Bracket
+from streamcenters.labels import Labels
 from streamcenters.passes.moments_pass import MomentsPass
 
 
@@ -65,6 +67,10 @@ class SamplePass:
         """Return 0: samples of threads add up to one sample, so each keeps its own."""
         return 0
 
+    def restore(self, classes: Labels, arrays: Mapping[str, NDArray[Any]]) -> RowSample:
+        """Return the sample that a checkpoint holds."""
+        return RowSample.from_arrays(arrays)
+
 
 @dataclass(frozen=True)
 class BracketPass:
@@ -115,7 +121,11 @@ class BracketPass:
 
     def n_bytes(self, accumulator: MedianBrackets) -> int:
         """Return the size of the counts; values inside brackets are not there twice, whoever keeps them."""
-        return accumulator.n_bytes
+        return accumulator.n_bytes - sum(part.log.n_bytes for part in accumulator.parts)
+
+    def restore(self, classes: Labels, arrays: Mapping[str, NDArray[Any]]) -> MedianBrackets:
+        """Return the counts and values that a checkpoint holds."""
+        return MedianBrackets.from_arrays(classes, arrays)
 
 
 def _features_of(bracket: Bracket, first: int, stop: int) -> Bracket:

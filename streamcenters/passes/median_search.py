@@ -22,6 +22,7 @@ from streamcenters.gains.median_bracketing import (
     brackets_of_zero,
 )
 from streamcenters.gains.median_resolution import ExactMedians, resolve_medians
+from streamcenters.passes.checkpointing import FitKeeper
 from streamcenters.passes.median_pass import BracketPass, SamplePass
 from streamcenters.passes.median_plan import MedianPlan, MedianTask, plan_medians
 from streamcenters.passes.median_sources import (
@@ -30,6 +31,7 @@ from streamcenters.passes.median_sources import (
     some_blocks,
     some_features,
 )
+from streamcenters.passes.median_state import SearchState
 from streamcenters.passes.moments_pass import MomentsPass
 from streamcenters.passes.running import run_pass
 from streamcenters.sources.in_memory import InMemorySource
@@ -45,7 +47,7 @@ _MIN_BLOCK_PART, _MIN_BLOCKS = 0.02, 16
 
 
 def find_medians(
-    source: Any, moments: MomentsPass, *, memory_budget: int, seed: int
+    source: Any, moments: MomentsPass, *, memory_budget: int, seed: int, keeper: FitKeeper | None = None
 ) -> tuple[ClassMoments | None, ExactMedians]:
     """Return class moments and exact medians of a re-readable source.
 
@@ -58,70 +60,88 @@ def find_medians(
         Bytes for samples and values; more features at a time need fewer readings.
     seed : int
         Of the samples; the result does not depend on it.
+    keeper : FitKeeper, optional
+        Keeps the search within and between its passes; it goes on where an earlier one was stopped.
     """
     table = read_label_table(source)
     n_features = int(source.shape[1])
     if not table.class_rows.sum():
         return run_pass(source, moments), ExactMedians.empty(len(table.classes), n_features)
-    search = _Search(source, moments, table, memory_budget, seed)
+    search = _Search(source, moments, table, memory_budget, seed, keeper)
     found = search.run()
-    return search.moments, found
+    return search.state.all_moments(), found
 
 
 class _Search:
-    """The state of a search: what is found, what is left, what the values of a feature cost."""
+    """A search under way: its state, and what does not change from pass to pass."""
 
     def __init__(
-        self, source: Any, moments: MomentsPass, table: LabelTable, memory_budget: int, seed: int
+        self,
+        source: Any,
+        moments: MomentsPass,
+        table: LabelTable,
+        memory_budget: int,
+        seed: int,
+        keeper: FitKeeper | None,
     ) -> None:
         self.source, self.table, self.budget, self.seed = source, table, memory_budget, seed
+        self.keeper = keeper
         self.moments_pass = replace(
             moments, classes=table.classes, learns_classes=False, learns_features=False, n_features=None
         )
         self.n_features = int(source.shape[1])
-        self.found = ExactMedians.empty(len(table.classes), self.n_features)
-        self.n_values = np.full(self.n_features, int(table.class_rows.sum()))
         self.is_sparse = source.is_sparse
         self.is_weighted = source.has_weights
-        self.attempt = 0
-        self.moments: ClassMoments
+        self.state = self._restored_state() or SearchState.at_the_beginning(
+            len(table.classes), self.n_features, int(table.class_rows.sum())
+        )
+
+    def _restored_state(self) -> SearchState | None:
+        if self.keeper is None:
+            return None
+        return self.keeper.recall(
+            lambda notes: SearchState.from_arrays(self.table.classes, self.n_features, notes)
+        )
 
     def run(self) -> ExactMedians:
         """Search until every feature is proved."""
-        left = np.arange(self.n_features)
-        while len(left):
-            if self.attempt > _MAX_SAMPLED + 1:
-                raise SourceError(
-                    f"the values of feature {left[0]} of {self.source.name} differ from one reading to the next; "
-                    "medians need data that stays as it is while they are searched"
-                )
-            left = self._attempt(left)
-            self.attempt += 1
-        return self.found
+        while len(self.state.features):
+            if self.state.plan is None:
+                self._begin_attempt()
+            self._attempt()
+        return self.state.found
 
-    def _attempt(self, features: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Return the features that are still not proved."""
-        plan = self._plan(features)
-        self._announce(features, plan)
-        left, moments = [], []
-        for group in plan.groups:
+    def _begin_attempt(self) -> None:
+        features = self.state.features
+        if self.state.attempt > _MAX_SAMPLED + 1:
+            raise SourceError(
+                f"the values of feature {features[0]} of {self.source.name} differ from one reading to the next; "
+                "medians need data that stays as it is while they are searched"
+            )
+        self.state.plan = self._plan(features)
+        self._announce(features, self.state.plan)
+
+    def _attempt(self) -> None:
+        """Search the medians of the features that are left, group by group."""
+        plan = self.state.plan
+        if plan is None:
+            raise AssertionError("an attempt begins with its plan")
+        while self.state.group < len(plan.groups):
+            group = plan.groups[self.state.group]
             counted = self._count(group, plan)
             found, is_found = resolve_medians(counted, self.source.settings.n_threads)
-            self.found.put(group, found, is_found)
-            left.append(group[~is_found])
-            if self.attempt == 0:
-                moments.append(counted.moments)
+            if self.state.attempt == 0:
+                self.state.moments.append(counted.moments)
                 self._note_stored(group, counted)
-        if self.attempt == 0:
-            self.moments = ClassMoments.beside(moments) if len(moments) > 1 else moments[0]
-        return np.concatenate(left)
+            self.state.end_group(group, found, is_found)
+        self.state.end_attempt()
 
     def _plan(self, features: NDArray[np.intp]) -> MedianPlan:
         n_classes = len(self.table.classes)
         dtype = self.source.dtype
         task = MedianTask(
             features,
-            np.zeros_like(features) if self._only_zero else self.n_values[features],
+            np.zeros_like(features) if self._only_zero else self.state.n_values[features],
             int(self.table.class_rows.sum()),
             n_classes,
             (8 if dtype is None else log_dtype(kernel_dtype(dtype)).itemsize) + 8 * self.is_weighted,
@@ -129,22 +149,22 @@ class _Search:
             n_classes
             * (16 + 16 * self.moments_pass.with_squares + 24 * self.moments_pass.with_missing + 150),
             self._z,
-            self._is_cheap_to_read() and not self.is_sparse and self.attempt == 0,
+            self._is_cheap_to_read() and not self.is_sparse and self.state.attempt == 0,
         )
         plan = plan_medians(task, self.budget)
-        if self.attempt > _MAX_SAMPLED:
+        if self.state.attempt > _MAX_SAMPLED:
             plan = replace(plan, sample_rows=0, groups=[features[i : i + 1] for i in range(len(features))])
         return plan
 
     @property
     def _z(self) -> float:
         """Standard errors that brackets allow for; a miss costs little where data is in memory."""
-        return (_QUICK_Z if self._is_cheap_to_read() else _SAFE_Z) + self.attempt
+        return (_QUICK_Z if self._is_cheap_to_read() else _SAFE_Z) + self.state.attempt
 
     @property
     def _only_zero(self) -> bool:
         """Whether brackets around zero are tried, which settle almost all sparse features."""
-        return self.is_sparse and self.attempt == 0
+        return self.is_sparse and self.state.attempt == 0
 
     def _announce(self, features: NDArray[np.intp], plan: MedianPlan) -> None:
         how = (
@@ -153,22 +173,31 @@ class _Search:
             else "keeping every value"
         )  # fmt: skip
         groups = f" in {len(plan.groups)} groups, one reading each" if len(plan.groups) > 1 else ""
-        what = f"brackets of {len(features)} features missed; again" if self.attempt else (
+        what = f"brackets of {len(features)} features missed; again" if self.state.attempt else (
             f"exact medians of {len(features)} features"
         )  # fmt: skip
         _LOGGER.info("%s: %s, %s%s (memory_budget=%d)", self.source.name, what, how, groups, self.budget)
 
     def _count(self, group: NDArray[np.intp], plan: MedianPlan) -> MedianBrackets:
         part = some_features(self.source, group, self.n_features)
-        brackets = self._brackets(part, len(group), plan)
+        if self.state.brackets is None:
+            self.state.brackets = self._brackets(part, len(group), plan)
         n_threads = 1 if isinstance(part, RunsOnDask) else part.settings.n_threads
         # threads take chunks as they come, not in equal shares
         limit = min(plan.value_bytes, int(1.5 * plan.value_bytes / n_threads))
         moments = replace(self.moments_pass, n_features=len(group))
-        counted = run_pass(part, BracketPass(moments, brackets, limit, plan.value_bytes))
+        counting = BracketPass(moments, self.state.brackets, limit, plan.value_bytes)
+        counted: MedianBrackets | None = self._run(part, counting)
         if counted is None:
             raise AssertionError("a source with rows has chunks")
         return counted
+
+    def _run(self, part: Any, plan: Any) -> Any:
+        """Run a pass; the keeper, if there is one, keeps it together with the state of the search."""
+        if self.keeper is None:
+            return run_pass(part, plan)
+        self.keeper.note(self.state.to_arrays())
+        return run_pass(part, plan, self.keeper.of_pass(self.state.stage, plan))
 
     def _brackets(self, part: Any, n_features: int, plan: MedianPlan) -> list[Bracket]:
         n_classes = len(self.table.classes)
@@ -188,7 +217,7 @@ class _Search:
         blocks = self._sampled_blocks(sample_rows)
         there = np.maximum(1, self.table.block_rows[blocks].sum(axis=0))
         thresholds = np.minimum(1.0, sample_rows / len(there) / there)
-        seed = self.seed + 7919 * self.attempt
+        seed = self.seed + 7919 * self.state.attempt
         values = part.values if isinstance(part, InMemorySource) else None
         if isinstance(values, np.ndarray) and is_kernel_ready(values):
             whole = Chunk(values, part.labels, part.weights, place=part.name)
@@ -196,14 +225,14 @@ class _Search:
             rows = sampled_rows(whole, codes, thresholds, seed)
             return values, rows, codes[rows], None if part.weights is None else part.weights[rows]
         sampling = SamplePass(self.moments_pass, thresholds, seed)
-        sample = run_pass(some_blocks(part, blocks), sampling) or RowSample(thresholds, seed)
+        sample = self._run(some_blocks(part, blocks), sampling) or RowSample(thresholds, seed)
         values, codes, weights = sample.rows()
         return values, np.arange(len(codes)), codes, weights
 
     def _sampled_blocks(self, sample_rows: int) -> NDArray[np.intp]:
         """Return numbers of blocks that hold enough rows of every class, at random over the source."""
         n_blocks = len(self.table.block_rows)
-        if self.attempt > 0 or self._is_cheap_to_read():
+        if self.state.attempt > 0 or self._is_cheap_to_read():
             return np.arange(n_blocks)
         return choose_blocks(self.table.block_rows, sample_rows, np.random.default_rng(self.seed))
 
@@ -214,7 +243,7 @@ class _Search:
         """Remember how many values of each feature are stored, where rows are sparse."""
         stored = counted.parts[0].stored
         if stored is not None and not self.is_weighted:
-            self.n_values[group] = stored[0].sum(axis=0).astype(np.int64)
+            self.state.n_values[group] = stored[0].sum(axis=0).astype(np.int64)
 
 
 def choose_blocks(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from numpy.typing import NDArray
+
 from streamcenters.accumulators.median_sketches import SketchedMoments
 from streamcenters.chunks import Chunk
+from streamcenters.labels import Labels
 from streamcenters.passes.moments_pass import MomentsPass
 
 
@@ -50,3 +54,7 @@ class SketchPass(MomentsPass):
     def join(self, side_by_side: list[Any]) -> Any:
         """Return the statistics of the same rows whose features are spread over several accumulators."""
         return SketchedMoments.beside(side_by_side)
+
+    def restore(self, classes: Labels, arrays: Mapping[str, NDArray[Any]]) -> Any:
+        """Return the statistics that a checkpoint holds."""
+        return SketchedMoments.from_arrays(classes, arrays)

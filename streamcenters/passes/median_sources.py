@@ -46,13 +46,14 @@ class LabelTable:
 def read_label_table(source: Any) -> LabelTable:
     """Count the labels of a re-readable source; its values are not read."""
     if isinstance(source, RunsOnDask):
-        from streamcenters.passes.median_dask_labels import dask_label_blocks
+        from streamcenters.passes.median_dask_labels import dask_label_counts
 
-        return _tabulate(dask_label_blocks(source))
-    return _tabulate(list(_label_blocks(source, source.name)))
+        return LabelTable(*dask_label_counts(source))
+    return _tabulate(list(label_blocks(source, source.name)))
 
 
-def _label_blocks(source: CutsRows, name: str) -> Iterator[tuple[Labels, NDArray[np.float64] | None, str]]:
+def label_blocks(source: CutsRows, name: str) -> Iterator[tuple[Labels, NDArray[np.float64] | None, str]]:
+    """Yield labels, weights and place of every block of rows."""
     for start, stop in source.row_spans.tolist():
         weights = None if source.weights is None else source.weights[start:stop]
         yield source.labels_of(start, stop), weights, row_place(start, stop, name)

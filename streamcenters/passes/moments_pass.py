@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -147,3 +149,7 @@ class MomentsPass:
     def n_bytes(self, accumulator: ClassMoments) -> int:
         """Return the size of the moments."""
         return accumulator.n_bytes
+
+    def restore(self, classes: Labels, arrays: Mapping[str, NDArray[Any]]) -> ClassMoments:
+        """Return the moments that a checkpoint holds."""
+        return ClassMoments.from_arrays(classes, arrays, False)

@@ -56,7 +56,9 @@ class ProgressBar:
             TimeRemainingColumn(),
             console=Console(stderr=True),
         )
-        self._task = self._bar.add_task(event.title, total=event.n_bytes, rows="", speed="")
+        # chunks differ in size, but their number is what an earlier run left behind
+        behind = (event.n_bytes or 0) * event.n_chunks_done // max(1, event.n_chunks or 1)
+        self._task = self._bar.add_task(event.title, total=event.n_bytes, completed=behind, rows="", speed="")
         self._bar.start()
 
 
@@ -77,6 +79,12 @@ class ProgressLines:
         if isinstance(event, PassStarted):
             self._started, self._n_rows, self._n_bytes = event, 0, 0
             self._began = self._said = now
+            if event.n_chunks_done:
+                print(
+                    f"{event.title}: going on after {event.n_chunks_done:,} of {event.n_chunks:,} chunks",
+                    file=self._stream,
+                    flush=True,
+                )
         elif isinstance(event, ChunkFolded):
             self._n_bytes += event.n_bytes
             self._n_rows += event.n_rows

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterator
 from typing import Any, Protocol, TypeVar
 
 from streamcenters.chunks import AnnouncesGaps, Chunk, ChunkSource, RunsOnDask
+from streamcenters.passes.checkpointing import ChunkSet, PassKeeper
 from streamcenters.passes.events import ChunkFolded, Observer, PassEnded, PassStarted
 from streamcenters.passes.progress import progress_observer
 
@@ -56,8 +58,11 @@ class PassPlan(Protocol[A]):
         ...
 
 
-def run_pass(source: ChunkSource, plan: PassPlan[A]) -> A | None:
+def run_pass(source: ChunkSource, plan: PassPlan[A], keeper: PassKeeper | None = None) -> A | None:
     """Fold all chunks of a source; None if there were none.
+
+    With a keeper the chunks that it has are not read again, and the state is given to it when it is due: with
+    threads a copy, for which nobody folds as long as it is made; the others go on while it is written.
 
     The chunks of a source whose accumulators are small are folded in private accumulators, one per
     thread, and merged; large ones share one under a lock, so that memory does not grow with threads.
@@ -66,44 +71,61 @@ def run_pass(source: ChunkSource, plan: PassPlan[A]) -> A | None:
     if isinstance(source, AnnouncesGaps):
         source.announce()
     observer = progress_observer(source.settings.progress)
-    observer(_started(source, plan.title))
+    observer(_started(source, plan.title, keeper))
     completed = False
     try:
-        result = _run(source, plan, observer)
+        result = _run(source, plan, observer, keeper)
         completed = True
     finally:
         observer(PassEnded(completed))
     return result
 
 
-def _started(source: ChunkSource, title: str) -> PassStarted:
-    return PassStarted(title, source.name, source.shape[0], source.n_bytes, source.n_chunks)
+def _started(source: ChunkSource, title: str, keeper: PassKeeper | None) -> PassStarted:
+    n_done = 0 if keeper is None else len(keeper.done)
+    return PassStarted(title, source.name, source.shape[0], source.n_bytes, source.n_chunks, n_done)
 
 
-def _run(source: ChunkSource, plan: PassPlan[A], observer: Observer) -> A | None:
+def _run(source: ChunkSource, plan: PassPlan[A], observer: Observer, keeper: PassKeeper | None) -> A | None:
+    if keeper is not None and keeper.is_due():  # what lies between two passes may have taken long
+        keeper.keep(keeper.accumulator, keeper.done.copy())
     if isinstance(source, RunsOnDask):  # the blocks of a dask array: folded where the scheduler runs them
         from streamcenters.passes.dask_tree import run_dask_tree
 
-        return run_dask_tree(source, plan, observer)  # type: ignore[no-any-return, arg-type]
+        return run_dask_tree(source, plan, observer, keeper)  # type: ignore[no-any-return, arg-type]
     n_bytes = source.n_bytes
     n_threads = source.settings.n_threads
     if source.n_chunks is None or n_threads == 1 or source.n_chunks == 1:
-        return _run_serial(source.chunks(), plan, observer)
+        return _run_serial(source, plan, observer, keeper)
     if n_bytes is not None and n_bytes < _SERIAL_BYTES:
-        return _run_serial(source.chunks(), plan, observer)
-    return _ThreadedRun(source, plan, observer).result(  # type: ignore[no-any-return]
+        return _run_serial(source, plan, observer, keeper)
+    return _ThreadedRun(source, plan, observer, keeper).result(  # type: ignore[no-any-return]
         min(n_threads, source.n_chunks)
     )
 
 
-def _run_serial(chunks: Iterator[Chunk], plan: PassPlan[A], observer: Observer) -> A | None:
-    accumulator: A | None = None
-    for index, chunk in enumerate(chunks):
+def _run_serial(
+    source: ChunkSource, plan: PassPlan[A], observer: Observer, keeper: PassKeeper | None
+) -> A | None:
+    accumulator: A | None = None if keeper is None else keeper.accumulator
+    done = ChunkSet() if keeper is None else keeper.done.copy()
+    for index, chunk in _numbered(source, done.copy()):
         if accumulator is None:
             accumulator = plan.start(chunk)
         plan.fold(accumulator, chunk)
+        done.add(index)
         observer(_folded(index, chunk))
+        if keeper is not None and keeper.is_due():
+            keeper.keep(accumulator, done.copy())
     return accumulator
+
+
+def _numbered(source: ChunkSource, done: ChunkSet) -> Iterator[tuple[int, Chunk]]:
+    """Yield the chunks that are not in `done`, with their numbers."""
+    if not len(done):
+        return enumerate(source.chunks())
+    reader = source.reader()
+    return ((index, reader.read(index)) for index in done.missing(source.n_chunks or 0))
 
 
 def _folded(index: int, chunk: Chunk) -> ChunkFolded:
@@ -111,19 +133,30 @@ def _folded(index: int, chunk: Chunk) -> ChunkFolded:
 
 
 class _ThreadedRun:
-    """Threads that take chunk numbers from a shared counter until none is left or one fails."""
+    """Threads that take chunk numbers from a shared counter until none is left or one fails.
 
-    def __init__(self, source: ChunkSource, plan: PassPlan[Any], observer: Observer) -> None:
+    Each folds under a lock of its own, or all under one if they share the accumulator. Whoever holds all of these
+    locks sees a state between chunks, while the others may go on reading.
+    """
+
+    def __init__(
+        self, source: ChunkSource, plan: PassPlan[Any], observer: Observer, keeper: PassKeeper | None
+    ) -> None:
         self._source = source
         self._plan = plan
         self._observer = observer
-        self._numbers = iter(range(source.n_chunks or 0))
+        self._keeper = keeper
+        self._done = ChunkSet() if keeper is None else keeper.done.copy()
+        self._numbers = self._done.copy().missing(source.n_chunks or 0)
         self._lock = threading.Lock()
-        self._fold_lock = threading.Lock()
+        self._claim_lock = threading.Lock()
+        self._keep_lock = threading.Lock()
         self._stop = threading.Event()
         self._ended = threading.Semaphore(0)
         self._error: BaseException | None = None
-        self._accumulators: list[Any] = []
+        self._restored = None if keeper is None else keeper.accumulator
+        self._accumulators: list[Any] = [] if self._restored is None else [self._restored]
+        self._fold_locks: list[threading.Lock] = []
         self._shared: Any = None
 
     def result(self, n_threads: int) -> Any:
@@ -147,23 +180,26 @@ class _ThreadedRun:
                     thread.join()
         if self._error is not None:
             raise self._error
-        return self._merged()
+        return self._merged(self._accumulators[0])
 
-    def _merged(self) -> Any:
-        first, *others = self._accumulators
-        for other in others:
+    def _merged(self, first: Any) -> Any:
+        for other in self._accumulators[1:]:
             self._plan.merge(first, other)
         return first
 
     def _work(self) -> None:
         try:
             reader = self._source.reader()
-            mine: Any = None
+            mine: tuple[Any, threading.Lock] | None = None
             for index in iter(self._next_number, None):
                 chunk = reader.read(index)
-                mine = self._fold(mine, chunk)
+                if mine is None:
+                    mine = self._claim(chunk)
+                self._fold(*mine, index, chunk)
                 with self._lock:
                     self._observer(_folded(index, chunk))
+                if self._keeper is not None:
+                    self._keep_if_due(self._keeper)
         except BaseException as error:  # handed to the caller's thread
             with self._lock:
                 self._error = self._error or error
@@ -177,22 +213,43 @@ class _ThreadedRun:
         with self._lock:
             return next(self._numbers, None)
 
-    def _fold(self, mine: Any, chunk: Chunk) -> Any:
-        if mine is None:
-            mine = self._claim(chunk)
-        if mine is self._shared and not self._plan.folds_disjoint_rows:
-            with self._fold_lock:
-                self._plan.fold(mine, chunk)
-        else:
-            self._plan.fold(mine, chunk)
-        return mine
+    def _fold(self, accumulator: Any, fold_lock: threading.Lock, index: int, chunk: Chunk) -> None:
+        if self._plan.folds_disjoint_rows:
+            self._plan.fold(accumulator, chunk)
+            return
+        with fold_lock:
+            self._plan.fold(accumulator, chunk)
+            with self._lock:
+                self._done.add(index)
 
-    def _claim(self, chunk: Chunk) -> Any:
-        with self._fold_lock:
+    def _claim(self, chunk: Chunk) -> tuple[Any, threading.Lock]:
+        """Return the accumulator that a thread folds into, and the lock to hold meanwhile."""
+        with self._claim_lock:
             if self._shared is not None:
-                return self._shared
-            accumulator = self._plan.start(chunk)
-            self._accumulators.append(accumulator)
+                return self._shared, self._fold_locks[0]
+            accumulator, self._restored = self._restored, None
+            if accumulator is None:
+                accumulator = self._plan.start(chunk)
+                self._accumulators.append(accumulator)
             if self._plan.folds_disjoint_rows or self._plan.n_bytes(accumulator) > _PRIVATE_BYTES:
                 self._shared = accumulator
-            return accumulator
+            self._fold_locks.append(threading.Lock())
+            return accumulator, self._fold_locks[-1]
+
+    def _keep_if_due(self, keeper: PassKeeper) -> None:
+        if not self._keep_lock.acquire(blocking=False):
+            return  # another thread is at it
+        try:
+            if keeper.is_due():
+                keeper.keep(*self._snapshot())
+        finally:
+            self._keep_lock.release()
+
+    def _snapshot(self) -> tuple[Any, ChunkSet]:
+        """Return a copy of everything folded so far; threads wait before their next fold while it is made."""
+        with self._claim_lock, contextlib.ExitStack() as stack:
+            for fold_lock in self._fold_locks:
+                stack.enter_context(fold_lock)
+            with self._lock:
+                done = self._done.copy()
+            return self._merged(self._accumulators[0].copy()), done

@@ -21,7 +21,9 @@ T = TypeVar("T")
 _LOGGER = logging.getLogger("streamcenters")
 
 
-def on_readable_rows(source: ChunkSource, learn: Callable[[ChunkSource], T]) -> T:
+def on_readable_rows(
+    source: ChunkSource, learn: Callable[[ChunkSource], T], begins_again: Callable[[], None] | None = None
+) -> T:
     """Return `learn(source)`; with on_bad_chunk="skip", of the rows whose chunks can be read.
 
     What had been learned when a damaged chunk shows may hold other columns of its rows, or stem from
@@ -34,6 +36,8 @@ def on_readable_rows(source: ChunkSource, learn: Callable[[ChunkSource], T]) -> 
     source : ChunkSource
     learn : callable
         Runs one or more passes over the source that it is given.
+    begins_again : callable, optional
+        Called before learning begins again: what was kept of it so far is of no use.
     """
     if source.settings.on_bad_chunk == "raise" or not isinstance(source, SkipsRows):
         return learn(source)
@@ -48,6 +52,8 @@ def on_readable_rows(source: ChunkSource, learn: Callable[[ChunkSource], T]) -> 
                 raise
             _LOGGER.warning("%s; its rows are left out, and the reading begins again", error)
             source.damage.add([*error.damage, *find_damage(readable)])
+            if begins_again is not None:
+                begins_again()
             continue
         if source.damage.rows:
             _warn(source, source.damage.rows)

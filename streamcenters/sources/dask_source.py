@@ -6,11 +6,13 @@ import copy
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import dask
 import dask.array as da
 import numpy as np
+from dask.delayed import Delayed
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -20,13 +22,44 @@ from streamcenters.sources.in_memory import as_weights
 
 
 @dataclass(frozen=True, slots=True)
+class LazyPiece:
+    """A piece of a dask collection, by its key in the graph of the source."""
+
+    key: Any
+
+
+@dataclass(frozen=True, slots=True)
 class RowBlock:
-    """One block of rows: its blocks of columns and its labels and weights, all lazy."""
+    """One block of rows: the keys of its blocks of columns, its labels and weights, its rows if known."""
 
     number: int
-    column_blocks: list[Any]
+    keys: list[Any]
     labels: Any
     weights: Any
+    row_start: int | None
+    n_rows: int | None
+
+    @property
+    def place(self) -> str:
+        """Where the block is, for messages."""
+        return block_place(self.number, self.row_start, self.n_rows)
+
+    def unit(self, column: int) -> list[Any]:
+        """Return the keys that one of its blocks of columns needs."""
+        pieces = [piece.key for piece in (self.labels, self.weights) if isinstance(piece, LazyPiece)]
+        return [self.keys[column], *pieces]
+
+
+def block_place(number: int, row_start: int | None, n_rows: int | None) -> str:
+    """Say which block of the dask array it is, and which rows it holds if that is known.
+
+    Examples
+    --------
+    >>> block_place(3, 300, 100)
+    'block 3 of the dask array (rows 300 to 400)'
+    """
+    rows = "" if row_start is None or n_rows is None else f" (rows {row_start} to {row_start + n_rows})"
+    return f"block {number} of the dask array{rows}"
 
 
 class DaskSource:
@@ -94,19 +127,18 @@ class DaskSource:
         """First column of each block of columns."""
         return [0, *np.cumsum(self.array.chunks[1])[:-1].tolist()]
 
-    def _column(self, values: Any, what: str) -> list[Any]:
-        """Return labels or weights as one lazy piece per block of rows."""
+    def _column(self, values: Any, what: str) -> Any:
+        """Return labels or weights as a dask array with the blocks of X, an array, or one number for all."""
         if hasattr(values, "to_dask_array"):
             values = values.to_dask_array()
-        row_chunks = self.array.chunks[0]
         if isinstance(values, da.Array):
-            values = self._aligned(values, what)
-            return list(values.to_delayed().ravel())
+            return self._aligned(values, what)
         values = np.asarray(values)
         if values.ndim == 0 and what == "weights":
-            return [float(values)] * len(row_chunks)
+            return float(values)
         if values.ndim != 1:
             raise LabelError(f"{what} have shape {values.shape}; give one per row")
+        row_chunks = self.array.chunks[0]
         if np.isnan(row_chunks).any():
             raise SourceError(
                 f"the row counts of the dask array are unknown, so its {what} cannot be cut to its blocks; "
@@ -116,8 +148,7 @@ class DaskSource:
             raise InputError(
                 f"the dask array has {sum(row_chunks)} rows and {len(values)} {what}; give one per row"
             )
-        edges = [0, *np.cumsum(row_chunks).tolist()]
-        return [values[a:b] for a, b in itertools.pairwise(edges)]
+        return values
 
     def _aligned(self, values: Any, what: str) -> Any:
         row_chunks = self.array.chunks[0]
@@ -137,35 +168,77 @@ class DaskSource:
             )
         return values if values.chunks[0] == row_chunks else values.rechunk((row_chunks,))
 
+    @cached_property
+    def tasks(self) -> dict[Any, Any]:
+        """The tasks of values, labels and weights by key, optimized together."""
+        lazy = [part for part in (self.array, self._labels, self._weights) if isinstance(part, da.Array)]
+        tasks: dict[Any, Any] = {}
+        for part in dask.optimize(*lazy):
+            tasks.update(part.__dask_graph__())
+        return tasks
+
     def row_blocks(self) -> list[RowBlock]:
-        """Return the lazy blocks, row by row."""
-        blocks = self.array.to_delayed()
+        """Return the blocks, row by row."""
+        starts, lengths = self._row_spans()
+        keys = self.array.__dask_keys__()
+        labels, weights = self._cut(self._labels, starts), self._cut(self._weights, starts)
         return [
-            RowBlock(
-                i,
-                list(blocks[i]),
-                None if self._labels is None else self._labels[i],
-                None if self._weights is None else self._weights[i],
-            )
-            for i in range(blocks.shape[0])
+            RowBlock(i, keys[i], labels[i], weights[i], starts[i], lengths[i]) for i in range(len(lengths))
         ]
+
+    def _row_spans(self) -> tuple[list[int | None], list[int | None]]:
+        row_chunks = self.array.chunks[0]
+        if np.isnan(row_chunks).any():
+            return [None] * len(row_chunks), [None if np.isnan(n) else int(n) for n in row_chunks]
+        return [0, *np.cumsum(row_chunks)[:-1].tolist()], [int(n) for n in row_chunks]
+
+    def _cut(self, column: Any, starts: list[int | None]) -> list[Any]:
+        """Return labels or weights block by block: slices of an array, not copies of the whole."""
+        if isinstance(column, da.Array):
+            return [LazyPiece(key) for key in column.__dask_keys__()]
+        if isinstance(column, np.ndarray):
+            edges = [*starts, len(column)]
+            return [column[a:b] for a, b in itertools.pairwise(edges)]
+        return [column] * len(starts)
+
+    def label_blocks(self) -> list[tuple[Any, Any, str]]:
+        """Return labels, weights and place of each block of rows; lazy where they were given lazily."""
+        places = [block.place for block in self.row_blocks()]
+        starts, _ = self._row_spans()
+        labels, weights = (
+            list(column.to_delayed()) if isinstance(column, da.Array) else self._cut(column, starts)
+            for column in (self._labels, self._weights)
+        )
+        return list(zip(labels, weights, places, strict=True))
 
     def columns(self, support: NDArray[np.intp]) -> DaskSource:
         """Return the source of these columns alone, each block holding all of them."""
         narrowed = copy.copy(self)
+        narrowed.__dict__.pop("tasks", None)
         narrowed.array = self.array[:, support].rechunk({1: -1})
         narrowed.feature_names = None
         return narrowed
 
     def chunks(self, start: int = 0) -> Iterator[Chunk]:
         """Yield the blocks one after the other, computing each with the active scheduler."""
-        index = 0
-        for block in self.row_blocks():
-            for column, column_start in zip(block.column_blocks, self.column_starts, strict=True):
-                if index >= start:
-                    values, labels, weights = dask.compute(column, block.labels, block.weights)
-                    yield as_chunk(values, labels, weights, block.number, column_start, self.shape[1])
-                index += 1
+        blocks, n_columns = self.row_blocks(), len(self.column_starts)
+        for index in range(start, self.n_chunks):
+            block, column = blocks[index // n_columns], index % n_columns
+            values, labels, weights = dask.compute(
+                *(
+                    Delayed(part.key, self.tasks) if isinstance(part, LazyPiece) else part
+                    for part in (LazyPiece(block.keys[column]), block.labels, block.weights)
+                )
+            )
+            yield as_chunk(
+                values,
+                labels,
+                weights,
+                block.place,
+                block.row_start,
+                self.column_starts[column],
+                self.shape[1],
+            )
 
     def reader(self) -> ChunkReader:
         """Refuse: a dask array is read by its scheduler."""
@@ -186,19 +259,24 @@ def whole_row_blocks(X: Any, support: NDArray[np.intp]) -> tuple[Any, NDArray[np
 
 
 def as_chunk(
-    values: Any, labels: Any, weights: Any, number: int, column_start: int, n_features: int
+    values: Any,
+    labels: Any,
+    weights: Any,
+    place: str,
+    row_start: int | None,
+    column_start: int,
+    n_features: int,
 ) -> Chunk:
     """Return a computed block as a chunk."""
     values = values.tocsr() if sparse.issparse(values) else np.asarray(values)
     if values.dtype.kind not in "biuf":
-        raise InputError(
-            f"block {number} of the dask array has values of type {values.dtype}; convert them to numbers"
-        )
+        raise InputError(f"{place} has values of type {values.dtype}; convert them to numbers")
     return Chunk(
         values,
         None if labels is None else np.asarray(labels),
-        as_weights(weights, values.shape[0], f"block {number} of the dask array"),
-        place=f"block {number} of the dask array",
+        as_weights(weights, values.shape[0], place),
+        place=place,
+        row_start=row_start or 0,
         column_start=column_start,
         n_features=n_features,
     )

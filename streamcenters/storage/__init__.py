@@ -1,5 +1,6 @@
-"""Models on disk: one safetensors file with a JSON header; no pickle, atomic, versioned, checksummed."""
+"""Models and checkpoints on disk: a safetensors file with a JSON header; no pickle, atomic, versioned, checksummed."""
 
+from streamcenters.storage.checkpoint_file import Checkpoint
 from streamcenters.storage.model_file import load, register, save
 
-__all__ = ["load", "register", "save"]
+__all__ = ["Checkpoint", "load", "register", "save"]

@@ -22,7 +22,7 @@ WEIGHTS = RNG.integers(0, 9, 240) / 4
 def client():
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", host="127.0.0.1"
         ) as cluster,
         distributed.Client(cluster) as client,
     ):

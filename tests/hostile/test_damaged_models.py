@@ -38,7 +38,7 @@ def refused(path, *words):
 
 def forge(path, header, arrays, **around):
     """Write a file as `save` does, with whatever contents."""
-    around["checksum"] = model_file._checksum(header, arrays)
+    around["checksum"] = model_file.MODEL.checksum(header, arrays)
     text = json.dumps({"format_version": 1, "estimator": "L2Centers", **header, **around})
     save_file(arrays, path, metadata={"streamcenters": text})
 

@@ -14,13 +14,14 @@ from zarr.codecs import Crc32cCodec, ZstdCodec
 
 import streamcenters as sc
 from streamcenters.errors import (
+    CheckpointError,
     ChunkError,
     DamagedChunkError,
     ParameterError,
     SourceError,
     StreamcentersWarning,
 )
-from streamcenters.passes.events import PassStarted
+from streamcenters.passes.events import ChunkFolded, PassStarted
 from streamcenters.sources.damage import SkippedRows
 
 X, Y = labelled_rows()
@@ -283,3 +284,45 @@ def test_the_error_says_which_rows_could_be_left_out(tmp_path):
     assert [(part.start, part.stop) for part in caught.value.damage] == [(8, 16)]
     again = pickle.loads(pickle.dumps(caught.value))  # as from a worker process
     assert (str(again), again.damage) == (str(caught.value), caught.value.damage)
+
+
+class PowerCutError(Exception):
+    """What a progress callable throws in the middle of a pass, in the place of a crash."""
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_fit_that_skips_goes_on_from_its_checkpoint(name, tmp_path, many_small_chunks):
+    array = write_array(tmp_path / "X.zarr", COUNTS, (8, 6))
+    chunk_files(tmp_path / "X.zarr")[4].write_bytes(b"")  # found after the first checkpoints were written
+    checkpoint, folded = tmp_path / "state.safetensors", []
+
+    def stop_late(event):
+        folded.extend([event] if isinstance(event, ChunkFolded) else [])
+        if len(folded) == 12:  # five chunks until the damage shows, then those of the second attempt
+            raise PowerCutError
+
+    def fit(progress):
+        source = sc.open_source(array, Y, on_bad_chunk="skip", threads=1, progress=progress)
+        return MODELS[name]().fit(source, checkpoint=checkpoint, checkpoint_every=1e-9)
+
+    with pytest.raises(PowerCutError):
+        fit(stop_late)
+    n_before = len(folded)
+    with pytest.warns(StreamcentersWarning, match=LEFT_OUT):
+        model = fit(lambda event: folded.append(event) if isinstance(event, ChunkFolded) else None)
+    stays = without((32, 40))
+    assert spans_of(model) == [(32, 40)]
+    assert learned(model) == learned(MODELS[name]().fit(COUNTS[stays], Y[stays]))
+    assert not checkpoint.exists()
+    assert len(folded) > n_before
+
+
+def test_a_checkpoint_of_a_fit_that_skips_is_refused_by_one_that_does_not(tmp_path, many_small_chunks):
+    array = write_array(tmp_path / "X.zarr", COUNTS, (8, 6))
+    chunk_files(tmp_path / "X.zarr")[0].write_bytes(b"")
+    checkpoint = sc.Checkpoint(tmp_path / "state.safetensors", every=1e-9, max_share=1.0)
+    source = sc.open_source(array, Y, on_bad_chunk="skip", threads=1)
+    with pytest.warns(StreamcentersWarning, match=LEFT_OUT):
+        sc.L2Centers().fit(source, checkpoint=checkpoint)
+    with pytest.raises(CheckpointError, match="another fit"):
+        sc.L2Centers().fit(write_array(tmp_path / "whole.zarr", COUNTS, (8, 6)), Y, checkpoint=checkpoint)

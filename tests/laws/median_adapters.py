@@ -27,6 +27,11 @@ def as_chunk(rows, row_start=0):
     return Chunk(values, None, None, place="rows", row_start=row_start), codes
 
 
+def copies(arrays):
+    """The arrays as a file would give them back."""
+    return {name: np.frombuffer(a.tobytes(), a.dtype).reshape(a.shape).copy() for name, a in arrays.items()}
+
+
 class BracketsAdapter:
     """Two brackets: one for all features, one for two of them."""
 
@@ -57,6 +62,9 @@ class BracketsAdapter:
             held += [(part.below_sums[0] + 0.0).tobytes(), part.sides[0].tobytes(), segments]
         return held
 
+    def saved_and_loaded(self, brackets):
+        return MedianBrackets.from_arrays(brackets.classes, copies(brackets.to_arrays()))
+
 
 class SampleAdapter:
     """Half the rows of each class; a row is its own place, so that cuts and orders do not matter."""
@@ -81,6 +89,9 @@ class SampleAdapter:
         ]
         return sorted(pieces)
 
+    def saved_and_loaded(self, sample):
+        return RowSample.from_arrays(copies(sample.to_arrays()))
+
 
 class SketchedAdapter:
     """Few rows, which sketches hold exactly."""
@@ -102,8 +113,7 @@ class SketchedAdapter:
         return [a.tobytes() for a in (medians + 0.0, shared + 0.0, *sums)]
 
     def saved_and_loaded(self, learned):
-        arrays = {name: array.copy() for name, array in learned.to_arrays().items()}
-        return SketchedMoments.from_arrays(learned.classes, arrays)
+        return SketchedMoments.from_arrays(learned.classes, copies(learned.to_arrays()))
 
 
 MEDIAN_ADAPTERS = {

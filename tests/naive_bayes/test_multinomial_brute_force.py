@@ -280,6 +280,22 @@ def test_counts_too_large_for_a_likelihood_are_refused():
     assert tiny.support.tolist() == [0, 1]
 
 
+@pytest.mark.parametrize("exponent", [-1040, -300, -60, 40, 900])
+def test_the_unit_of_the_counts_changes_nothing(exponent):
+    rng = np.random.default_rng(17)
+    for _ in range(60):
+        counts = rng.integers(0, 6, (int(rng.integers(2, 5)), 7)).astype(float)
+        here, there = CountSelector(counts), CountSelector(np.ldexp(counts, exponent))
+        for k in (1, 3, 5, 7):
+            one, other = here.select(k), there.select(k)
+            assert other.is_optimal
+            assert np.ldexp(one.objective, exponent) == pytest.approx(other.objective, rel=1e-9)
+            found = multinomial_likelihood(counts, other.support)
+            assert found == pytest.approx(one.objective, rel=1e-11)
+        expected = np.ldexp(here.bounds(range(1, 8)), exponent)
+        np.testing.assert_allclose(there.bounds(range(1, 8)), expected, rtol=1e-9)
+
+
 def test_larger_problems_come_with_a_small_certified_gap(rng):
     for n_classes in (2, 3, 8):
         counts = rng.integers(0, 21, (n_classes, 3000)).astype(float)

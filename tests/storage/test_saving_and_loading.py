@@ -174,7 +174,7 @@ def fail(*arguments, **keywords):
         "streamcenters.storage.atomic_file.os.replace",
         "streamcenters.storage.atomic_file.os.fsync",
         "streamcenters.storage.atomic_file.os.chmod",
-        "streamcenters.storage.model_file.save_file",
+        "streamcenters.storage.checked_file.write_frame",
     ],
 )
 @pytest.mark.parametrize("had_a_file", [True, False])
@@ -198,12 +198,12 @@ def test_ctrl_c_while_saving_leaves_the_old_file_and_nothing_else(tmp_path, monk
     sc.save(sc.L2Centers().fit(X, Y), path)
     before = path.read_bytes()
 
-    def interrupted(arrays, temporary, metadata):
+    def interrupted(temporary, metadata, arrays):
         with open(temporary, "wb") as file:
             file.write(b"half of it")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("streamcenters.storage.model_file.save_file", interrupted)
+    monkeypatch.setattr("streamcenters.storage.checked_file.write_frame", interrupted)
     with pytest.raises(KeyboardInterrupt):
         sc.save(sc.L2Centers().fit(2 * X, Y), path)
     assert [file.name for file in tmp_path.iterdir()] == ["m"]
