@@ -29,6 +29,7 @@ class Gaps:
         self._name = name
         self._store = store or name
         self._missing: list[Selection] | None = None
+        self._missing_corners: set[tuple[int, ...]] = set()
         self._was_said = False
 
     def report(
@@ -56,8 +57,14 @@ class Gaps:
     def missing(self) -> list[Selection]:
         """Return the chunks that are not stored."""
         if self._missing is None:
-            self._missing = _missing_chunks(self._array)
+            missing = _missing_chunks(self._array)
+            self._missing_corners = {_first_corner(chunk) for chunk in missing}
+            self._missing = missing
         return self._missing
+
+    def was_stored(self, chunk: Selection) -> bool:
+        """Whether the store held a chunk when it was listed; False if it was not listed."""
+        return self._missing is not None and _first_corner(chunk) not in self._missing_corners
 
     def _refuse(self, missing: list[Selection], rows_of: RowsOf | None) -> None:
         damage = () if rows_of is None else tuple(self._skipped(chunk, rows_of) for chunk in missing)
@@ -83,6 +90,10 @@ class Gaps:
         named = [f"{chunk_key(self._array, chunk)}: {spans(chunk)}" for chunk in missing[:3]]
         first = ", ".join(named) + (", ..." if len(missing) > 3 else "")
         return f"{len(missing)} of {n_chunks_of(self._array)} chunks of {self._name} are not stored ({first})"
+
+
+def _first_corner(chunk: Selection) -> tuple[int, ...]:
+    return tuple(part.start for part in chunk)
 
 
 def _is_inside(rows: tuple[int, int], left_out: tuple[SkippedRows, ...]) -> bool:
