@@ -23,6 +23,7 @@ from streamcenters.gains.median_bracketing import (
 )
 from streamcenters.gains.median_resolution import ExactMedians, resolve_medians
 from streamcenters.passes.checkpointing import FitKeeper
+from streamcenters.passes.freed_memory import return_freed_memory
 from streamcenters.passes.median_pass import BracketPass, SamplePass
 from streamcenters.passes.median_plan import MedianPlan, MedianTask, plan_medians
 from streamcenters.passes.median_sources import (
@@ -205,6 +206,8 @@ class _Search:
         part = some_features(self.source, group, self.n_features)
         if self.state.brackets is None:
             self.state.brackets = self._brackets(part, len(group), plan)
+            if not self._is_cheap_to_read():
+                return_freed_memory()  # the sample was as large as what is now to be kept
         n_threads = 1 if isinstance(part, RunsOnDask) else part.settings.n_threads
         # threads take chunks as they come, not in equal shares
         limit = min(plan.value_bytes, int(1.5 * plan.value_bytes / n_threads))

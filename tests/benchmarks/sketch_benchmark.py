@@ -20,10 +20,12 @@ from measuring import timed
 from streamcenters.accumulators.class_sketches import ClassSketches
 from streamcenters.chunks import Chunk
 from streamcenters.sketches.columnar_kll import ColumnarKLL
+from streamcenters.sketches.kll_sizes import DEFAULT_SIZE
 from streamcenters.sketches.tdigest_sketch import TDigestSketch
 
 EXTRA = "bench"  # scripts/bench installs the rivals
 WANTED_RATIO = 8.0
+LARGE_SIZE = 2048
 # The PyPI tdigest takes 15 microseconds per value: a few columns have to do.
 _SLOW_COLUMNS = 2
 
@@ -53,11 +55,11 @@ class Contender:
     errors: np.ndarray = field(default_factory=lambda: np.empty(0))
 
 
-def ours(rows: np.ndarray, chunk_rows: int, name: str) -> Contender:
+def ours(rows: np.ndarray, chunk_rows: int, name: str, size: int = DEFAULT_SIZE) -> Contender:
     """The columnar sketch, fed in chunks of so many rows."""
 
     def learn() -> ColumnarKLL:
-        sketch = ColumnarKLL(rows.shape[1])
+        sketch = ColumnarKLL(rows.shape[1], size=size)
         for start in range(0, len(rows), chunk_rows):
             sketch.update(rows[start : start + chunk_rows])
         return sketch
@@ -214,7 +216,8 @@ def run(sizes: Sizes) -> bool:
     columns = np.ascontiguousarray(rows.T)
     print(f"{sizes.columns:,} columns x {sizes.rows:,} rows, float32, one thread", flush=True)
     contenders = [
-        ours(rows, sizes.rows, f"ours, size {ColumnarKLL(1).size}"),
+        ours(rows, sizes.rows, f"ours, size {DEFAULT_SIZE}"),
+        ours(rows, sizes.rows, f"ours, size {LARGE_SIZE}, as exact as t-digests", LARGE_SIZE),
         ours(rows, 100, "ours, chunks of 100 rows"),
         ours(rows, 1, "ours, row by row"),
         ours_by_class(rows),
