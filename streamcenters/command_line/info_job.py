@@ -18,6 +18,8 @@ from streamcenters.command_line.model_facts import (
     lineage_document,
     lineage_on_a_line,
     listed,
+    median_facts,
+    medians_on_a_line,
 )
 from streamcenters.command_line.sizes import format_size
 from streamcenters.command_line.update_job import describe_job
@@ -72,15 +74,18 @@ def describe_model(path: str) -> Findings:
         "features": model.n_features_in_,
         "has_feature_names": names is not None,
         "selected": len(model.support_),
+        "medians": median_facts(model),
         "lineage": lineage_document(model),
     }
     parameters = ", ".join(f"{name}={value!r}" for name, value in document["parameters"].items())
+    medians = document["medians"]
     pairs = (
         ("estimator", document["estimator"]),
         ("parameters", parameters),
         ("classes", classes_on_a_line(document["classes"])),
         ("features", f"{model.n_features_in_:,}" + _named(names)),
         ("selected", f"{document['selected']:,}"),
+        *([] if medians is None else [("medians", medians_on_a_line(medians))]),
         ("lineage", lineage_on_a_line(document["lineage"])),
         ("file", f"{format_size(document['bytes'])}, format version {document['format_version']}"),
     )

@@ -139,7 +139,7 @@ _k = click.option("--k", "k", metavar="N", help="Use another k than the model's;
 @_reading
 @_output
 def fit(k: str | None, scale: str | None, assignments: tuple[str, ...], **options: Any) -> None:
-    """Learn from a store in one pass and save the model."""
+    """Learn from a store and save the model."""
     from streamcenters.command_line.fit_job import run_fit
 
     tables = _gather(options, _parameters(k, scale, assignments))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -140,9 +141,12 @@ def _model(header: Mapping[str, Any], arrays: Arrays, path: str) -> Any:
 
 def _settings(header: Mapping[str, Any]) -> JobSettings:
     classes = None if header["classes"] is None else labels_from_json(header["classes"])
-    half_life = None if header["half_life"] is None else float(header["half_life"])
-    rows, batches = header["window_rows"], header["window_batches"]
-    return JobSettings(classes, rows and _count(rows), batches and _count(batches), half_life)
+    half_life = header["half_life"]
+    if half_life is not None and not (isinstance(half_life, float) and 0 < half_life < math.inf):
+        raise JobError(f"half_life={str(half_life)[:40]!r} is not a positive number")
+    windows = [header[name] for name in ("window_rows", "window_batches")]
+    rows, batches = (None if window is None else _count(window, least=1) for window in windows)
+    return JobSettings(classes, rows, batches, half_life)
 
 
 def _read_tables(state: JobState, arrays: Arrays) -> None:
@@ -158,8 +162,8 @@ def _below(prefix: str, arrays: Arrays) -> dict[str, NDArray[Any]]:
     return {n.removeprefix(prefix): array for n, array in arrays.items() if n.startswith(prefix)}
 
 
-def _count(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**62:
+def _count(value: Any, least: int = 0) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**62:
         raise JobError(f"{str(value)[:40]!r} is not a count")
     return value
 
