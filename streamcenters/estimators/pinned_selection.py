@@ -52,7 +52,7 @@ class PinnedSelection(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         if isinstance(source, RunsOnDask):
             from streamcenters.estimators.dask_results import lazy_columns
 
-            return lazy_columns(X, self.support)
+            return lazy_columns(X, self.support, self)
         dtype = source.dtype or np.float64
         return apply_rows(source, take_columns, self.support, (len(self.support),), dtype)
 

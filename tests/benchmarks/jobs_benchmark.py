@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 import jobs_checkpoints
+import jobs_updates
 
 
 def run(sections: list[str], *, is_small: bool = False) -> bool:
@@ -17,6 +18,9 @@ def run(sections: list[str], *, is_small: bool = False) -> bool:
         parts = {
             "checkpoints": lambda: jobs_checkpoints.checkpoints(
                 jobs_checkpoints.SMALL if is_small else jobs_checkpoints.Sizes(), folder
+            ),
+            "updates": lambda: jobs_updates.updates(
+                jobs_updates.SMALL if is_small else jobs_updates.Sizes(), folder
             ),
         }
         for section in sections or parts:
