@@ -158,7 +158,7 @@ class _ThreadedRun:
         self._restored = None if keeper is None else keeper.accumulator
         self._accumulators: list[Any] = [] if self._restored is None else [self._restored]
         self._fold_locks: list[threading.Lock] = []
-        self._shared: Any = None
+        self._shared: tuple[Any, threading.Lock] | None = None
 
     def result(self, n_threads: int) -> Any:
         threads = [threading.Thread(target=self._work, name=f"streamcenters-{i}") for i in range(n_threads)]
@@ -227,15 +227,16 @@ class _ThreadedRun:
         """Return the accumulator that a thread folds into, and the lock to hold meanwhile."""
         with self._claim_lock:
             if self._shared is not None:
-                return self._shared, self._fold_locks[0]
+                return self._shared
             accumulator, self._restored = self._restored, None
             if accumulator is None:
                 accumulator = self._plan.start(chunk)
                 self._accumulators.append(accumulator)
-            if self._plan.folds_disjoint_rows or self._plan.n_bytes(accumulator) > _PRIVATE_BYTES:
-                self._shared = accumulator
             self._fold_locks.append(threading.Lock())
-            return accumulator, self._fold_locks[-1]
+            mine = accumulator, self._fold_locks[-1]
+            if self._plan.folds_disjoint_rows or self._plan.n_bytes(accumulator) > _PRIVATE_BYTES:
+                self._shared = mine
+            return mine
 
     def _keep_if_due(self, keeper: PassKeeper) -> None:
         if not self._keep_lock.acquire(blocking=False):

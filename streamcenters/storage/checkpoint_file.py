@@ -35,6 +35,8 @@ CHECKPOINT = FileKind("checkpoint", 1, CheckpointError, "delete it to begin anew
 
 _LOGGER = logging.getLogger("streamcenters")
 _STATE, _NOTES = "state_", "notes_"
+# Bytes per second that are written at least, until it is known how many.
+_SLOW_DISK = 200e6
 
 T = TypeVar("T")
 Arrays = Mapping[str, NDArray[Any]]
@@ -181,31 +183,35 @@ class KeptFit:
 
     def write(self, stage: str, accumulator: Any, done: ChunkSet) -> None:
         """Write a checkpoint; if that fails say so once and go on, with the old one left as it is."""
-        path = self._checkpoint.path
+        if accumulator is None and not self._notes:
+            return  # nothing is there yet
+        state = {} if accumulator is None else accumulator.to_arrays()
+        arrays = {_STATE + name: array for name, array in state.items()}
+        arrays |= {_NOTES + name: array for name, array in self._notes.items()}
+        n_bytes = sum(array.nbytes for array in arrays.values())
+        if self._rhythm.is_too_soon(n_bytes):
+            return
         try:
-            n_bytes = self._write(stage, accumulator, done)
+            header = self._header(stage, done, getattr(accumulator, "classes", None))
+            write_checked(self._checkpoint.path, header, arrays, kind=CHECKPOINT)
         except (OSError, ModelFileError) as error:
-            self._rhythm.beat()
+            self._rhythm.beat(n_bytes)
             self._warn(error)
             return
         self._was_written = True
-        taken, pause = self._rhythm.beat()
-        _LOGGER.info("%s: %.1f MB in %.3f s, the next in %.3g s", path, n_bytes / 1e6, taken, max(pause, 0.0))
+        taken, pause = self._rhythm.beat(n_bytes)
+        _LOGGER.info(
+            "%s: %.1f MB in %.3f s, the next in %.3g s", self._checkpoint.path, n_bytes / 1e6, taken, pause
+        )
 
-    def _write(self, stage: str, accumulator: Any, done: ChunkSet) -> int:
-        classes = getattr(accumulator, "classes", None)
-        header = {
+    def _header(self, stage: str, done: ChunkSet, classes: Any) -> dict[str, Any]:
+        return {
             **self._identity,
             "stage": stage,
             "done": done.intervals,
             "left_out": skipped_to_json(getattr(self._source, "left_out", ())),
             "classes": None if classes is None else labels_to_json(classes),
         }
-        state = {} if accumulator is None else accumulator.to_arrays()
-        arrays = {_STATE + name: array for name, array in state.items()}
-        arrays |= {_NOTES + name: array for name, array in self._notes.items()}
-        write_checked(self._checkpoint.path, header, arrays, kind=CHECKPOINT)
-        return sum(array.nbytes for array in arrays.values())
 
     def _warn(self, error: Exception) -> None:
         reason = getattr(error, "strerror", None) or str(error)
@@ -263,19 +269,22 @@ class KeptPass:
 
 
 class Rhythm:
-    """When the next checkpoint is due: after so many seconds, more if the last one took long.
+    """When the next checkpoint is due: after so many seconds, more if the last one took long or the state has grown.
 
     Examples
     --------
     >>> ticks = iter([0.0, 4.0, 6.0, 8.0])
     >>> rhythm = Rhythm(5.0, 0.1, clock=lambda: next(ticks))
-    >>> rhythm.is_due(), rhythm.is_due(), rhythm.beat()  # it took 2 s, from 6 to 8: a tenth of 20 s
-    (False, True, (2.0, 20.0))
+    >>> rhythm.is_due(), rhythm.is_due(), rhythm.is_too_soon(1000)
+    (False, True, False)
+    >>> rhythm.beat(1000)  # it took 2 s, from 6 to 8: a tenth of 20 s
+    (2.0, 20.0)
     """
 
     def __init__(self, every: float, max_share: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._every, self._max_share, self._clock = every, max_share, clock
-        self._began = clock()
+        self._began = self._ended = clock()
+        self._taken, self._n_bytes = 0.0, 0
         self._due = self._began + every
 
     def is_due(self) -> bool:
@@ -283,13 +292,19 @@ class Rhythm:
         self._began = self._clock()
         return self._began >= self._due
 
-    def beat(self) -> tuple[float, float]:
-        """Note that a checkpoint is done; return how long it took, and how long it is to the next one."""
-        now = self._clock()
-        taken = now - self._began
-        pause = max(self._every, taken / self._max_share)
-        self._due = now + pause
-        return taken, pause
+    def is_too_soon(self, n_bytes: int) -> bool:
+        """Whether writing so many bytes would take more than its share of the time since the last one."""
+        expected = self._taken + max(0, n_bytes - self._n_bytes) / _SLOW_DISK
+        self._due = self._ended + max(self._every, expected / self._max_share)
+        return self._began < self._due
+
+    def beat(self, n_bytes: int) -> tuple[float, float]:
+        """Note that so much was written; return how long it took, and how long it is to the next one."""
+        self._ended, self._n_bytes = self._clock(), n_bytes
+        self._taken = self._ended - self._began
+        pause = max(self._every, self._taken / self._max_share)
+        self._due = self._ended + pause
+        return self._taken, pause
 
 
 def as_checkpoint(checkpoint: Any, every: float) -> Checkpoint | None:

@@ -6,6 +6,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import jobs_checkpoints
 import jobs_updates
 
 
@@ -15,6 +16,9 @@ def run(sections: list[str], *, is_small: bool = False) -> bool:
     with tempfile.TemporaryDirectory(prefix="streamcenters-bench-", dir=Path.cwd()) as name:
         folder = Path(name)
         parts = {
+            "checkpoints": lambda: jobs_checkpoints.checkpoints(
+                jobs_checkpoints.SMALL if is_small else jobs_checkpoints.Sizes(), folder
+            ),
             "updates": lambda: jobs_updates.updates(
                 jobs_updates.SMALL if is_small else jobs_updates.Sizes(), folder
             ),

@@ -77,6 +77,7 @@ class StopAt:
 def always_due(monkeypatch):
     """Write a checkpoint after every chunk."""
     monkeypatch.setattr(Rhythm, "is_due", lambda self: True)
+    monkeypatch.setattr(Rhythm, "is_too_soon", lambda self, n_bytes: False)
 
 
 @pytest.fixture
@@ -208,7 +209,7 @@ def test_a_fit_shorter_than_the_interval_writes_nothing(path, monkeypatch):
 def test_a_checkpoint_object_is_removed_only_when_its_block_ends_well(path, always_due, many_small_chunks):
     def fit_and_fail_to_save():
         with sc.Checkpoint(path) as checkpoint:
-            sc.L2Centers().fit(X, Y, checkpoint=checkpoint)
+            fit(sc.L2Centers(), X, checkpoint)
             raise RuntimeError("no room for the model")
 
     with pytest.raises(RuntimeError, match="no room for the model"):
@@ -251,21 +252,24 @@ def test_a_checkpoint_that_cannot_be_written_is_told_once_and_the_fit_goes_on(
     assert model_state(model) == model_state(sc.L2Centers().fit(X, Y))
 
 
-def test_the_interval_stretches_so_that_checkpoints_take_their_share_at_most():
+@pytest.mark.parametrize("costs", [[0.001], [0.6], [0.001, 0.6, 0.15], [0.01] * 5 + [2.0]])
+def test_the_interval_stretches_so_that_checkpoints_take_their_share_at_most(costs):
     now = [0.0]
     rhythm = Rhythm(5.0, 0.03, clock=lambda: now[0])
-    starts, taken, costs = [], 0.0, itertools.cycle([0.001, 0.6, 0.15])
-    while now[0] < 1000.0:
-        now[0] += 0.05
-        if rhythm.is_due():
-            starts.append(now[0])
-            cost = next(costs)
-            now[0] += cost
-            taken += cost
-            rhythm.beat()
-    assert taken / now[0] <= 0.03
+    starts, taken = [], 0.0
+    # the disk is as slow as is thought at first, or faster
+    for cost in itertools.cycle(costs):
+        while not (rhythm.is_due() and not rhythm.is_too_soon(int(200e6 * cost))):
+            now[0] += 0.05
+        starts.append(now[0])
+        now[0] += cost
+        taken += cost
+        rhythm.beat(int(200e6 * cost))
+        assert taken / now[0] <= 0.03
+        if now[0] > 1000.0:
+            break
     assert np.diff(starts).min() >= 5.0
-    assert np.diff(starts).max() == pytest.approx(0.6 / 0.03 + 0.6, abs=0.11)
+    assert np.diff(starts).max() <= max(5.0, max(costs) / 0.03) + max(costs) + 0.11
 
 
 def test_checkpoints_are_logged_with_their_size_and_the_time_to_the_next(path, caplog, many_small_chunks):
