@@ -13,6 +13,7 @@ import resource
 import signal
 import sys
 import tempfile
+import traceback
 import warnings
 from collections import Counter
 from collections.abc import Iterator
@@ -111,13 +112,17 @@ def try_cases(subject: Subject, cases: range, seed: int) -> tuple[Counter[str], 
 
 
 def _work(subject: Subject, cases: range, seed: int, report: Any) -> None:
-    for case in cases:
-        rng = np.random.default_rng([seed, case])
-        subject.restore()
-        how = damage(subject, rng)
-        result = outcome(subject, how).replace("\t", " ").replace("\n", " ")[:300]
-        report.write(f"{case}\t{how}\t{result}\n")
-        report.flush()
+    try:
+        for case in cases:
+            rng = np.random.default_rng([seed, case])
+            subject.restore()
+            how = damage(subject, rng)
+            result = outcome(subject, how).replace("\t", " ").replace("\n", " ")[:300]
+            report.write(f"{case}\t{how}\t{result}\n")
+            report.flush()
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
     os._exit(0)
 
 
