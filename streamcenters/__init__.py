@@ -21,6 +21,8 @@ if TYPE_CHECKING:
         SparseMultinomialNB,
         ThresholdedMultinomialNB,
     )
+    from streamcenters.estimators.comparing import compare_rankings
+    from streamcenters.estimators.sliding_window import SlidingWindow
     from streamcenters.jobs import open_job
     from streamcenters.sources import open_source
     from streamcenters.storage import Checkpoint, load, save
@@ -33,9 +35,11 @@ _HOMES = {
     "L1Centers": "streamcenters.estimators",
     "L2Centers": "streamcenters.estimators",
     "OddsRatio": "streamcenters.estimators",
+    "SlidingWindow": "streamcenters.estimators.sliding_window",
     "SparseBernoulliNB": "streamcenters.estimators",
     "SparseMultinomialNB": "streamcenters.estimators",
     "ThresholdedMultinomialNB": "streamcenters.estimators",
+    "compare_rankings": "streamcenters.estimators.comparing",
     "load": "streamcenters.storage",
     "open_job": "streamcenters.jobs",
     "open_source": "streamcenters.sources",
@@ -47,9 +51,11 @@ __all__ = [
     "L1Centers",
     "L2Centers",
     "OddsRatio",
+    "SlidingWindow",
     "SparseBernoulliNB",
     "SparseMultinomialNB",
     "ThresholdedMultinomialNB",
+    "compare_rankings",
     "load",
     "open_job",
     "open_source",

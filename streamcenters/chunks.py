@@ -22,6 +22,7 @@ from streamcenters.errors import InputError, ParameterError
 Values: TypeAlias = Any
 
 DEFAULT_MEMORY = 96 * 2**20
+DEFAULT_RETRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,8 @@ class Chunk:
         Number of columns of the whole; 0 stands for "as many as this block has".
     feature_offset : int
         Number of the first feature, for messages, where a block of columns is folded on its own.
+    block : int
+        Number of the block of rows where `row_start` cannot tell blocks apart: in a dask array.
 
     Examples
     --------
@@ -59,6 +62,7 @@ class Chunk:
     column_start: int = 0
     n_features: int = 0
     feature_offset: int = 0
+    block: int = 0
 
     def __post_init__(self) -> None:
         for name, column in (("labels", self.labels), ("weights", self.weights)):
@@ -114,6 +118,12 @@ class ReadSettings:
         allowed, however large they are.
     progress : bool or callable, optional
         True shows a progress bar on a terminal; a callable receives the events of each pass.
+    missing_chunks : "fill" or "raise"
+        Whether a chunk that a store does not hold is its fill value or an error.
+    on_bad_chunk : "raise" or "skip"
+        Whether a chunk that cannot be decoded ends the pass, or its rows are left out.
+    retries : int
+        How often a read is tried again after an error that may pass.
 
     Examples
     --------
@@ -124,8 +134,18 @@ class ReadSettings:
     threads: int | None = None
     memory: int = DEFAULT_MEMORY
     progress: bool | Callable[[Any], None] | None = None
+    missing_chunks: str = "fill"
+    on_bad_chunk: str = "raise"
+    retries: int = DEFAULT_RETRIES
 
     def __post_init__(self) -> None:
+        for name, allowed in (("missing_chunks", ("fill", "raise")), ("on_bad_chunk", ("raise", "skip"))):
+            if getattr(self, name) not in allowed:
+                raise ParameterError(
+                    f"{name}={getattr(self, name)!r} is neither {allowed[0]!r} nor {allowed[1]!r}"
+                )
+        if self.retries != 0 and not _is_positive_integer(self.retries):
+            raise ParameterError(f"retries={self.retries!r} is not a number of retries from 0 up")
         if self.threads is not None and not _is_positive_integer(self.threads):
             raise ParameterError(f"threads={self.threads!r} is not a positive number of threads")
         if not _is_positive_integer(self.memory):

@@ -4,6 +4,8 @@ Every exception inherits the builtin that a caller would catch without knowing
 this package, so ``except ValueError`` keeps working.
 """
 
+from typing import Any
+
 
 class StreamcentersError(Exception):
     """Base of everything this package raises on purpose."""
@@ -29,12 +31,27 @@ class ForgetError(InputError):
     """Rows were to be forgotten that were never learned."""
 
 
+class LineageError(InputError):
+    """Two models hold some of the same rows, or cannot be shown not to."""
+
+
 class SourceError(StreamcentersError, ValueError):
     """A data source cannot be opened or used this way."""
 
 
 class ChunkError(StreamcentersError, OSError):
     """A chunk of a store is damaged, unreadable or missing."""
+
+
+class DamagedChunkError(ChunkError):
+    """A chunk cannot be decoded; `damage` says which rows it holds, so that they can be left out.
+
+    Without `damage` the chunk may be sound but out of reach, and leaving it out would be wrong.
+    """
+
+    def __init__(self, message: str, damage: tuple[Any, ...] = ()) -> None:
+        super().__init__(message)
+        self.damage = damage
 
 
 class ModelFileError(StreamcentersError, ValueError):

@@ -19,6 +19,8 @@ from streamcenters.labels import Labels, encode_labels, label_text, union_of_cla
 
 # Adding less than this to any float64 cannot overflow it.
 _SAFE_MAGNITUDE = 1e290
+# A class that weighs less than this has decayed to nothing; far above where float64 loses digits.
+_FADED = 1e-200
 
 
 class ClassMoments:
@@ -320,13 +322,18 @@ class ClassMoments:
             self.missing_weight[:, :, is_new] = self.class_weight[:, :, None]
 
     def decay(self, factor: float) -> None:
-        """Multiply every weight seen so far by `factor`; right to rounding."""
+        """Multiply every weight seen so far by `factor`; right to rounding.
+
+        A class of which next to nothing is left has no rows any more: its means would soon be 0 / 0.
+        """
         arrays = [self.class_weight, self.sums, self.squares, self.missing_weight]
         for array in arrays:
             if array is not None:
                 scale_pairs(array.reshape(2, -1), factor)
         self.is_decayed = True
         self._low_is_zero = False
+        self.class_rows[self.class_weight[0] < _FADED] = 0
+        self._reset_empty_classes()
 
     # -- plain arrays -----------------------------------------------------------------------------
 

@@ -36,7 +36,7 @@ def _is_number(value: Any) -> bool:
 
 _TEXT = Kind("a text", lambda value: isinstance(value, str) and value != "")
 _COUNT = Kind("a whole number of at least 1", lambda value: _is_whole(value) and value >= 1)
-_SEED = Kind("a whole number of at least 0", lambda value: _is_whole(value) and value >= 0)
+_COUNT_OR_ZERO = Kind("a whole number of at least 0", lambda value: _is_whole(value) and value >= 0)
 _POSITIVE = Kind("a positive number", lambda value: _is_number(value) and 0 < value < math.inf)
 _SIZE = Kind("a size like '512MB'", lambda value: isinstance(value, str) or _is_whole(value), parse_size)
 _SECONDS = Kind("a number of seconds from 0 up", lambda value: _is_number(value) and value >= 0)
@@ -50,6 +50,7 @@ _CLASSES = Kind(
     lambda value: [parse_label(label) for label in value.split(",")] if isinstance(value, str) else value,
 )
 _FILL_OR_RAISE = Kind("'fill' or 'raise'", lambda value: value in ("fill", "raise"))
+_RAISE_OR_SKIP = Kind("'raise' or 'skip'", lambda value: value in ("raise", "skip"))
 
 # Any other key of [estimator] is a parameter of that estimator, which checks it.
 _PARAMETER = Kind("a value", lambda value: True)
@@ -61,6 +62,8 @@ _KNOWN: dict[str, dict[str, Kind]] = {
         "threads": _COUNT,
         "memory": _SIZE,
         "missing_chunks": _FILL_OR_RAISE,
+        "on_bad_chunk": _RAISE_OR_SKIP,
+        "retries": _COUNT_OR_ZERO,
     },
     "estimator": {"name": _TEXT},
     "model": {"path": _TEXT},
@@ -78,7 +81,7 @@ _KNOWN: dict[str, dict[str, Kind]] = {
     "checkpoint": {"path": _TEXT, "every": _POSITIVE},
     "held_out": {"path": _TEXT, "labels": _TEXT},
     "predict": {"data": _TEXT, "output": _TEXT},
-    "rank": {"top": _COUNT},
+    "rank": {"top": _COUNT, "compare": _TEXT},
     "planted": {
         "rows": _COUNT,
         "test_rows": _COUNT,
@@ -86,7 +89,7 @@ _KNOWN: dict[str, dict[str, Kind]] = {
         "informative": _COUNT,
         "classes": _COUNT,
         "effect": _POSITIVE,
-        "seed": _SEED,
+        "seed": _COUNT_OR_ZERO,
         "chunk_rows": _COUNT,
     },
 }

@@ -16,9 +16,13 @@ from streamcenters.command_line.failures import require_writable, writing
 from streamcenters.command_line.findings import Facts, Findings
 from streamcenters.command_line.measuring import PassMeter, PeakMemory, disk_size
 from streamcenters.command_line.model_facts import (
+    certificate,
+    certificate_pairs,
     class_rows,
     classes_on_a_line,
     listed,
+    median_facts,
+    medians_on_a_line,
     one_line,
     ranked_features,
     ranking_grid,
@@ -28,6 +32,8 @@ from streamcenters.command_line.planted_zarr import write_planted_store
 from streamcenters.command_line.reading import held_out_labels, open_data
 from streamcenters.command_line.screen import Screen
 from streamcenters.command_line.sizes import format_size
+from streamcenters.command_line.skipped_facts import skipped_document, skipped_pairs
+from streamcenters.sources.damage import known_damage
 from streamcenters.storage import Checkpoint, save
 
 _N_SHOWN = 10
@@ -41,6 +47,7 @@ class HeldOut:
     data: str
     rows: int
     accuracy: float
+    skipped_rows: list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +146,10 @@ def score_held_out(model: Any, source: ChunkSource | None) -> HeldOut | None:
     """Return the accuracy on a held-out source, None without one."""
     if source is None:
         return None
-    return HeldOut(source.name, source.shape[0] or 0, model.score(source))
+    accuracy = model.score(source)
+    skipped = known_damage(source)
+    n_rows = (source.shape[0] or 0) - sum(part.n_rows for part in skipped)
+    return HeldOut(source.name, n_rows, accuracy, skipped_document(skipped))
 
 
 def describe_fit(
@@ -179,7 +189,10 @@ def _learned_document(learned: Learned) -> dict[str, Any]:
         "data": learned.source.name,
         "features": model.n_features_in_,
         "selected": len(model.support_),
+        "certificate": certificate(model),
         "classes": class_rows(model),
+        "skipped_rows": skipped_document(model.skipped_rows_),
+        "medians": median_facts(model),
         "learning": {
             **learned.meter.document(),
             "peak_memory_growth_bytes": learned.memory.growth,
@@ -196,11 +209,15 @@ def _data_sentence(learned: Learned) -> str:
 
 def _learning_pairs(learned: Learned) -> list[tuple[str, str]]:
     model = learned.model
+    medians = median_facts(model)
     return [
         ("classes", classes_on_a_line(class_rows(model))),
+        *skipped_pairs(model.skipped_rows_),
         ("throughput", learned.meter.sentence()),
         ("peak memory", _memory_sentence(learned)),
         ("selected", f"{len(model.support_):,} of {model.n_features_in_:,} features"),
+        *([] if medians is None else [("medians", medians_on_a_line(medians))]),
+        *certificate_pairs(certificate(model)),
     ]
 
 

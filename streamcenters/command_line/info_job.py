@@ -12,7 +12,15 @@ from streamcenters.command_line.configuration import read_tables
 from streamcenters.command_line.estimator_table import parameters_of
 from streamcenters.command_line.failures import CommandError
 from streamcenters.command_line.findings import Facts, Findings
-from streamcenters.command_line.model_facts import class_rows, classes_on_a_line, listed
+from streamcenters.command_line.model_facts import (
+    class_rows,
+    classes_on_a_line,
+    lineage_document,
+    lineage_on_a_line,
+    listed,
+    median_facts,
+    medians_on_a_line,
+)
 from streamcenters.command_line.sizes import format_size
 from streamcenters.command_line.update_job import describe_job
 from streamcenters.command_line.zarr_facts import describe_store
@@ -66,14 +74,19 @@ def describe_model(path: str) -> Findings:
         "features": model.n_features_in_,
         "has_feature_names": names is not None,
         "selected": len(model.support_),
+        "medians": median_facts(model),
+        "lineage": lineage_document(model),
     }
     parameters = ", ".join(f"{name}={value!r}" for name, value in document["parameters"].items())
+    medians = document["medians"]
     pairs = (
         ("estimator", document["estimator"]),
         ("parameters", parameters),
         ("classes", classes_on_a_line(document["classes"])),
         ("features", f"{model.n_features_in_:,}" + _named(names)),
         ("selected", f"{document['selected']:,}"),
+        *([] if medians is None else [("medians", medians_on_a_line(medians))]),
+        ("lineage", lineage_on_a_line(document["lineage"])),
         ("file", f"{format_size(document['bytes'])}, format version {document['format_version']}"),
     )
     return Findings(document, (Facts(f"model {path}", pairs),))

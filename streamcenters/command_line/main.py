@@ -99,6 +99,15 @@ _reading = _options(
         metavar="fill|raise",
         help="A chunk that the store lacks is its fill value, or an error.",
     ),
+    click.option(
+        "--on-bad-chunk",
+        "data__on_bad_chunk",
+        metavar="raise|skip",
+        help="A damaged chunk ends the reading, or its rows are left out.",
+    ),
+    click.option(
+        "--retries", "data__retries", type=int, help="Tries after a read that failed in passing; default: 3."
+    ),
 )
 _output = _options(
     click.option("--json", "shows_json", is_flag=True, help="One JSON document on standard output."),
@@ -130,7 +139,7 @@ _k = click.option("--k", "k", metavar="N", help="Use another k than the model's;
 @_reading
 @_output
 def fit(k: str | None, scale: str | None, assignments: tuple[str, ...], **options: Any) -> None:
-    """Learn from a store in one pass and save the model."""
+    """Learn from a store and save the model."""
     from streamcenters.command_line.fit_job import run_fit
 
     tables = _gather(options, _parameters(k, scale, assignments))
@@ -226,11 +235,18 @@ def score(k: str | None, **options: Any) -> None:
 @commands.command()
 @_config
 @_model
-@click.option("--top", "rank__top", type=int, metavar="N", help="Features to show; default: 20.")
+@click.option(
+    "--top",
+    "rank__top",
+    type=int,
+    metavar="N",
+    help="Features to show; default: 20, or with --compare as many as are selected.",
+)
+@click.option("--compare", "rank__compare", metavar="FILE", help="Older model file: say what changed since.")
 @_k
 @_output
 def rank(k: str | None, **options: Any) -> None:
-    """List the best features with gains and class centers; no data is read."""
+    """List the best features, or how they changed since an older model; no data is read."""
     from streamcenters.command_line.rank_job import run_rank
 
     tables = _gather(options)

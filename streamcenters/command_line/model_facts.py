@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamcenters.command_line.findings import Grid
+from streamcenters.command_line.sizes import format_size
+from streamcenters.estimators import L1Centers
 
 # With more classes than this a table on the screen names the extremes instead of all centers.
 _MAX_CENTER_COLUMNS = 6
@@ -24,6 +26,26 @@ def class_rows(model: Any) -> list[dict[str, Any]]:
     """Return each class with the weight of its rows, for a JSON document."""
     counts = zip(model.classes_.tolist(), model.class_count_.tolist(), strict=True)
     return [{"class": label, "rows": int(n) if n == int(n) else n} for label, n in counts]
+
+
+def lineage_document(model: Any) -> dict[str, Any]:
+    """Return which origins of rows a model holds, for a JSON document."""
+    lineage = model.lineage_
+    origins = [{"origin": origin, "updates": n} for origin, n in lineage.counts.items()]
+    return {"n_origins": lineage.n_origins, "origins": origins, "false_refusal": lineage.false_refusal}
+
+
+def lineage_on_a_line(lineage: dict[str, Any]) -> str:
+    """Return the origins of a model on one line.
+
+    Examples
+    --------
+    >>> lineage_on_a_line({"n_origins": 2, "origins": [{"origin": "a", "updates": 3}, {"origin": "b", "updates": 1}]})
+    'a (3 updates), b (1 update)'
+    """
+    texts = [f"{o['origin']} ({o['updates']:,} update{'s'[: o['updates'] != 1]})" for o in lineage["origins"]]
+    n_older = lineage["n_origins"] - len(texts)
+    return listed(texts) + (f", and {n_older:,} older ones in a filter" if n_older else "")
 
 
 def listed(items: Sequence[Any] | NDArray[Any]) -> str:
@@ -47,6 +69,68 @@ def classes_on_a_line(classes: Sequence[dict[str, Any]]) -> str:
     'a (1,200), b (7)'
     """
     return listed([f"{entry['class']} ({entry['rows']:,})" for entry in classes])
+
+
+def median_facts(model: Any) -> dict[str, Any] | None:
+    """Return how the medians of an l1 model were found and what sketches may have missed, for a JSON document."""
+    if not isinstance(model, L1Centers):
+        return None
+    return {
+        "found_by": model.medians_,
+        "rank_error": model.rank_error().tolist(),
+        "could_flip": model.could_flip().tolist(),
+        "bytes": model.n_bytes_,
+    }
+
+
+def medians_on_a_line(facts: dict[str, Any]) -> str:
+    """Return the same for people.
+
+    Examples
+    --------
+    >>> medians_on_a_line({"found_by": "exact", "rank_error": [0.0], "could_flip": [], "bytes": 2_000})
+    'exact (2 kB)'
+    >>> medians_on_a_line({"found_by": "sketch", "rank_error": [12.5], "could_flip": [4, 7], "bytes": 2_000})
+    'sketch (2 kB), each 99 % surely within 12 rows of the middle; 2 features could be selected or not: 4, 7'
+    """
+    text = f"{facts['found_by']} ({format_size(facts['bytes'])})"
+    if facts["found_by"] == "tdigest":
+        return f"{text}, without a proven rank error"
+    if any(facts["rank_error"]):
+        text += f", each 99 % surely within {max(facts['rank_error']):,.0f} rows of the middle"
+    if facts["could_flip"]:
+        n_flips = len(facts["could_flip"])
+        text += f"; {n_flips:,} features could be selected or not: {listed(facts['could_flip'])}"
+    return text
+
+
+def certificate(model: Any) -> dict[str, Any] | None:
+    """Return how good the selected features are, for a JSON document; None if the model does not say."""
+    if not hasattr(model, "optimal_"):
+        return None
+    return {
+        "objective": model.objective_,
+        "bound": model.bound_,
+        "gap": model.gap_,
+        "optimal": model.optimal_,
+    }
+
+
+def certificate_pairs(found: dict[str, Any] | None) -> list[tuple[str, str]]:
+    """Return the certificate as a line to read, if there is one.
+
+    Examples
+    --------
+    >>> certificate_pairs({"objective": -812.5, "bound": -812.25, "gap": 0.25, "optimal": False})
+    [('certificate', 'log-likelihood -812.5, at most 0.25 below the best choice of features')]
+    """
+    if found is None:
+        return []
+    if found["optimal"]:
+        claim = ": proven, no choice of as many features is better"
+    else:
+        claim = f", at most {found['gap']:.3g} below the best choice of features"
+    return [("certificate", f"log-likelihood {found['objective']:.6g}{claim}")]
 
 
 def ranked_features(model: Any, top: int) -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamcenters.chunks import DEFAULT_MEMORY, ChunkSource
+from streamcenters.chunks import DEFAULT_MEMORY, DEFAULT_RETRIES, ChunkSource
 from streamcenters.command_line.configuration import Tables, require
 from streamcenters.command_line.estimator_table import at_k
 from streamcenters.command_line.measuring import PassMeter
@@ -23,6 +23,8 @@ def open_data(tables: Tables, path: str, labels: str | None, meter: PassMeter) -
         memory=reading.get("memory", DEFAULT_MEMORY),
         progress=meter,
         missing_chunks=reading.get("missing_chunks", "fill"),
+        on_bad_chunk=reading.get("on_bad_chunk", "raise"),
+        retries=reading.get("retries", DEFAULT_RETRIES),
     )
 
 

@@ -4,7 +4,9 @@ from streamcenters.estimators.bayes_selectors import OddsRatio, ThresholdedMulti
 from streamcenters.estimators.centers import L2Centers
 from streamcenters.estimators.l1_centers import L1Centers
 from streamcenters.estimators.naive_bayes import SparseBernoulliNB, SparseMultinomialNB
+from streamcenters.estimators.sliding_window import SlidingWindow, refuse_to_store
 from streamcenters.estimators.stored_form import register_estimator
+from streamcenters.storage import register
 
 for estimator in (
     L1Centers,
@@ -15,6 +17,7 @@ for estimator in (
     ThresholdedMultinomialNB,
 ):
     register_estimator(estimator)
+register(SlidingWindow, refuse_to_store, refuse_to_store)
 
 __all__ = [
     "L1Centers",

@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from streamcenters.errors import ParameterError, StreamcentersWarning
+from streamcenters.estimators.guarding import derived
 from streamcenters.estimators.streaming_classifier import StreamingClassifier
 from streamcenters.gains.bayes_scorer import Posterior, log_priors
 from streamcenters.passes.moments_pass import MomentsPass
 from streamcenters.sources.in_memory import InMemorySource
-from streamcenters.storage import Checkpoint
 
 # What alpha = 0 is raised to, as in scikit-learn.
 _LEAST_ALPHA = 1e-10
@@ -29,10 +28,10 @@ class BayesClassifier(StreamingClassifier):
     fit_prior: bool
     class_prior: Any
 
-    @property
+    @derived
     def class_log_prior_(self) -> NDArray[np.float64]:
         """Log-probability of each class before a row is seen: float64 of shape (n_classes,)."""
-        moments = self._fitted_moments()
+        moments = self._state.moments
         log_prior = np.full(len(moments.classes), -np.inf)
         log_prior[moments.class_rows > 0] = self._log_prior()
         return log_prior
@@ -42,18 +41,18 @@ class BayesClassifier(StreamingClassifier):
 
         float64 of shape (n_rows, n_classes); -inf for a class without rows.
         """
-        check_is_fitted(self)
-        function = Posterior(self._decision()).log_probabilities
-        return self._apply(X, function, len(self.classes_), np.float64)
+        ready = self._ready()
+        function = Posterior(ready.decision).log_probabilities
+        return self._apply(ready, X, function, len(ready.classes), np.float64)
 
     def predict_proba(self, X: Any) -> Any:
         """Return the probability of each class for each row; lazily for a dask array.
 
         float64 of shape (n_rows, n_classes); 0 for a class without rows.
         """
-        check_is_fitted(self)
-        function = Posterior(self._decision()).probabilities
-        return self._apply(X, function, len(self.classes_), np.float64)
+        ready = self._ready()
+        function = Posterior(ready.decision).probabilities
+        return self._apply(ready, X, function, len(ready.classes), np.float64)
 
     def predict_joint_log_proba(self, X: Any) -> Any:
         """Return log P(class) plus the log-likelihood of the selected features, for each row and class.
@@ -61,8 +60,8 @@ class BayesClassifier(StreamingClassifier):
         float64 of shape (n_rows, n_classes); -inf for a class without rows. Features that are not selected
         would add the same to every class.
         """
-        check_is_fitted(self)
-        return self._apply(X, self._decision().scores, len(self.classes_), np.float64)
+        ready = self._ready()
+        return self._apply(ready, X, ready.decision.scores, len(ready.classes), np.float64)
 
     # -- what the base asks for -------------------------------------------------------------------
 
@@ -81,16 +80,17 @@ class BayesClassifier(StreamingClassifier):
                     f"class_prior={self.class_prior!r} is not one probability, 0 or more, for each class"
                 )
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, checkpoint: Checkpoint | None) -> None:
-        super()._fit(X, y, sample_weight, checkpoint)
-        self._log_prior()  # refuses priors that do not fit the classes before the fit counts
+    def _check_learned(self, moments: Any) -> None:
+        self._log_prior_of(moments)  # refuses priors that do not fit the classes before the fit counts
 
     def _gain_key(self) -> tuple[Any, ...]:
         prior = None if self.class_prior is None else tuple(np.asarray(self.class_prior, float).tolist())
         return (float(self.alpha), bool(self.fit_prior), prior)
 
     def _log_prior(self) -> NDArray[np.float64]:
-        moments = self._state.moments
+        return self._log_prior_of(self._state.moments)
+
+    def _log_prior_of(self, moments: Any) -> NDArray[np.float64]:
         present = np.flatnonzero(moments.class_rows)
         return log_priors(moments.class_weight[0], present, self.fit_prior, self.class_prior)
 

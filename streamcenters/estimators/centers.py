@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamcenters.errors import InputError, ParameterError, StreamcentersWarning
+from streamcenters.estimators.guarding import derived
 from streamcenters.estimators.streaming_classifier import StreamingClassifier
 from streamcenters.gains.center_models import (
     CenterModel,
@@ -76,19 +77,17 @@ class L2Centers(StreamingClassifier):
         self.on_new_features = on_new_features
         self.missing = missing
 
-    @property
+    @derived
     def centers_(self) -> NDArray[np.float64]:
         """Centers in the units of X: class means on the support, the shared center elsewhere.
 
         float64 of shape (n_classes, n_features); NaN for a class without rows.
         """
-        moments = self._fitted_moments()
-        return full_centers(self._statistics(), moments.class_rows, self.support_)
+        return full_centers(self._statistics(), self._state.moments.class_rows, self.support_)
 
-    @property
+    @derived
     def scale_(self) -> NDArray[np.float64] | None:
         """Standard deviation that each feature is divided by, None without a scale."""
-        self._fitted_moments()
         return self._statistics().scale
 
     def _needs_squares(self) -> bool:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import get_config
 
+from streamcenters.errors import StreamcentersWarning
 from streamcenters.sources.dask_source import whole_row_blocks
 
 
@@ -46,8 +49,19 @@ def _apply(
     return results if results.ndim == 2 else results[:, None]
 
 
-def lazy_columns(X: Any, support: NDArray[np.intp]) -> Any:
-    """Return the selected columns of a dask array, lazily."""
+def lazy_columns(X: Any, support: NDArray[np.intp], transformer: Any) -> Any:
+    """Return the selected columns of a dask array: lazily, or computed if set_output asks for a frame."""
     if hasattr(X, "to_dask_array"):
         X = X.to_dask_array()
-    return X[:, support]
+    selected = X[:, support]
+    own_setting = getattr(transformer, "_sklearn_output_config", {}).get("transform")
+    container = own_setting or get_config()["transform_output"]
+    if container == "default":
+        return selected
+    warnings.warn(
+        f"a {container} frame cannot be lazy, so the {len(support)} selected columns of the whole dask array are "
+        "computed now; set_output(transform='default') keeps them lazy",
+        StreamcentersWarning,
+        stacklevel=4,
+    )
+    return selected.compute()

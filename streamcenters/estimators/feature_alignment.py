@@ -13,6 +13,14 @@ Names = NDArray[np.object_]
 
 
 @dataclass(frozen=True, slots=True)
+class Features:
+    """How many features there are, and what they are called if they have names."""
+
+    n_features: int
+    names: Names | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class FeatureAlignment:
     """Where the features of the model and of a batch go in the features of both together."""
 

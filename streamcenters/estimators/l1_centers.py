@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any, Self
 
 import numpy as np
@@ -13,8 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from streamcenters.accumulators.median_sketches import SketchedMoments
 from streamcenters.chunks import ChunkSource
-from streamcenters.errors import ForgetError, InputError, ParameterError, SourceError, StreamcentersWarning
+from streamcenters.errors import ForgetError, InputError, SourceError, StreamcentersWarning
 from streamcenters.estimators.fitted_state import FittedState
+from streamcenters.estimators.guarding import derived
+from streamcenters.estimators.median_rules import can_learn_more, check_parameters
 from streamcenters.estimators.streaming_classifier import StreamingClassifier
 from streamcenters.gains.center_models import CenterStatistics, full_centers
 from streamcenters.gains.median_flips import could_flip, gain_errors
@@ -25,24 +28,9 @@ from streamcenters.passes import run_pass
 from streamcenters.passes.checkpointing import FitKeeper
 from streamcenters.passes.median_search import find_medians
 from streamcenters.passes.median_sketch_pass import SketchPass
-from streamcenters.passes.median_sources import in_order
 from streamcenters.passes.moments_pass import MomentsPass
-
-_WAYS = ("auto", "exact", "sketch", "tdigest")
-
-
-def _can_learn_more(model: L1Centers) -> bool:
-    if model.medians == "exact":
-        raise AttributeError(
-            "medians='exact' cannot learn batch by batch: old rows are not there to be read again; "
-            "use medians='auto' or 'sketch', and refine() at the end"
-        )
-    if model._is_fitted() and model.medians_ == "exact":
-        raise AttributeError(
-            "this model holds exact medians, which cannot learn more rows; fit on all rows, "
-            "or fit with medians='sketch' and then partial_fit"
-        )
-    return True
+from streamcenters.passes.skipping import on_readable_rows
+from streamcenters.sources.damage import known_damage
 
 
 class L1Centers(StreamingClassifier):
@@ -80,6 +68,7 @@ class L1Centers(StreamingClassifier):
     ----------
     classes_, class_count_ : labels, and the weight of their rows
     medians_ : "exact", "sketch" or "tdigest"
+    n_bytes_ : bytes of what was learned
     gains_, ranking_, support_ : gain per feature, all features best first, the k selected ascending
     centers_ : float64 of shape (n_classes, n_features), in the units of X
     scale_ : float64 of shape (n_features,) or None
@@ -95,6 +84,8 @@ class L1Centers(StreamingClassifier):
     >>> model.predict([[0.3, 0.0]]).tolist()
     ['a']
     """
+
+    _can_forget = False
 
     def __init__(
         self,
@@ -123,35 +114,39 @@ class L1Centers(StreamingClassifier):
 
     # -- fitted attributes ------------------------------------------------------------------------
 
-    @property
+    @derived
     def centers_(self) -> NDArray[np.float64]:
         """Centers in the units of X: class medians on the support, the shared median elsewhere.
 
         float64 of shape (n_classes, n_features); NaN for a class without rows.
         """
-        learned = self._learned()
-        return full_centers(self._statistics(), learned.class_rows, self.support_)
+        return full_centers(self._statistics(), self._learned().class_rows, self.support_)
 
-    @property
+    @derived
     def scale_(self) -> NDArray[np.float64] | None:
         """Standard deviation that each feature is divided by, None without a scale."""
-        self._learned()
         return self._statistics().scale
 
-    @property
+    @derived
     def medians_(self) -> str:
         """How the medians were found: "exact", "sketch" or "tdigest"."""
         return self._learned().kind
+
+    @derived
+    def n_bytes_(self) -> int:
+        """Bytes of what was learned; sketches grow with the logarithm of the rows."""
+        return self._learned().n_bytes
 
     def rank_error(self, delta: float = 0.01) -> NDArray[np.float64]:
         """Return per class by how many rows the rank of a median may be wrong, with probability 1 - delta.
 
         0 for exact medians and for sketches that still hold every row.
         """
-        learned = self._learned()
-        if isinstance(learned, ExactStatistics):
-            return np.zeros(len(learned.classes))
-        return learned.sketches.rank_error(delta)
+        with self._reading():
+            learned = self._learned()
+            if isinstance(learned, ExactStatistics):
+                return np.zeros(len(learned.classes))
+            return learned.sketches.rank_error(delta)
 
     def could_flip(self, delta: float = 0.01) -> NDArray[np.intp]:
         """Return the features that might be selected or not, were the medians exact.
@@ -159,22 +154,22 @@ class L1Centers(StreamingClassifier):
         Each rank error holds with probability 1 - delta; `refine` settles the matter. Empty for exact medians.
         The bound is derived in `streamcenters.gains.median_flips`.
         """
-        learned = self._learned()
-        if isinstance(learned, ExactStatistics):
-            return np.empty(0, np.intp)
-        errors = gain_errors(learned, delta)
-        if self.scale_ is not None:
-            errors = np.divide(errors, self.scale_, out=np.zeros_like(errors), where=self.scale_ > 0)
-        return could_flip(self.gains_, errors, self.support_)
+        with self._reading():
+            learned = self._learned()
+            if isinstance(learned, ExactStatistics):
+                return np.empty(0, np.intp)
+            errors = gain_errors(learned, delta)
+            if self.scale_ is not None:
+                errors = np.divide(errors, self.scale_, out=np.zeros_like(errors), where=self.scale_ > 0)
+            return could_flip(self.gains_, errors, self.support_)
 
     def _learned(self) -> ExactStatistics | SketchedMoments:
-        check_is_fitted(self)
         learned: ExactStatistics | SketchedMoments = self._state.moments
         return learned
 
     # -- learning -----------------------------------------------------------------------------------
 
-    @available_if(_can_learn_more)  # type: ignore[untyped-decorator]
+    @available_if(can_learn_more)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn more rows with quantile sketches; weights are 0 or 1.
 
@@ -207,7 +202,7 @@ class L1Centers(StreamingClassifier):
             Unchanged if an error is raised.
         """
         check_is_fitted(self)
-        return self._all_or_nothing(self._refine, X, y, sample_weight)
+        return self._exclusively(self._refine, X, y, sample_weight)
 
     def _refine(self, X: Any, y: Any, sample_weight: Any) -> None:
         self._check_parameters()
@@ -216,12 +211,14 @@ class L1Centers(StreamingClassifier):
             raise InputError(
                 f"{source.name} has other features than the model; refine with the rows it learned"
             )
-        learned = self._search(source, self._learned().moments.squares is not None)
+        with_squares = self._learned().moments.squares is not None
+        learned = on_readable_rows(source, lambda readable: self._search(readable, with_squares))
         if learned is None:
             raise InputError(f"{source.name} holds no rows; refine with the rows that were learned")
         self._require_same_rows(learned, source.name)
         learned.add_classes(self.classes_)
-        self._state = FittedState(learned)
+        state = FittedState(learned, self._state.lineage, known_damage(source))
+        self._publish(state, self._features())
 
     def _require_same_rows(self, learned: ExactStatistics, place: str) -> None:
         known = self._learned()
@@ -242,7 +239,9 @@ class L1Centers(StreamingClassifier):
             "fit again without the rows, or use L2Centers"
         )
 
-    def decay(self, factor: float) -> Self:
+    def decay(
+        self, factor: float | None = None, *, half_life: float | None = None, rows: float | None = None
+    ) -> Self:
         """Refuse: medians of weighted old rows would need the rows."""
         check_is_fitted(self)
         raise InputError(
@@ -254,7 +253,7 @@ class L1Centers(StreamingClassifier):
         if self._reads_again(source):
             return self._search(source, self._needs_squares(), keeper)
         plan = self._plan_of_fit()
-        return run_pass(in_order(source), plan, None if keeper is None else keeper.of_pass(plan.title, plan))
+        return run_pass(source, plan, None if keeper is None else keeper.of_pass(plan.title, plan))
 
     def _shaping_parameters(self) -> dict[str, str]:
         # only data that can be read again is learned with checkpoints, and "auto" is exact there
@@ -272,8 +271,10 @@ class L1Centers(StreamingClassifier):
             )
         return self.medians in ("auto", "exact") and source.is_rereadable
 
-    def _plan_of_fit(self) -> Any:
-        return self._plan(np.empty(0, np.int64), learns_classes=True, with_squares=self._needs_squares())
+    def _plan_of_fit(self) -> SketchPass:
+        """Return the plan that forgets what was learned before, and how."""
+        plan = super()._plan(np.empty(0, np.int64), learns_classes=True, with_squares=self._needs_squares())
+        return self._sketching(plan, self.medians, rows_before=0)
 
     def _search(
         self, source: ChunkSource, with_squares: bool, keeper: FitKeeper | None = None
@@ -312,15 +313,20 @@ class L1Centers(StreamingClassifier):
         plan = super()._plan(
             classes, learns_classes=learns_classes, n_features=n_features, with_squares=with_squares
         )
-        back_end = "kll"
-        if self._way() == "tdigest":
-            back_end = "tdigest"
-        settings = {name: getattr(plan, name) for name in plan.__dataclass_fields__}
-        return SketchPass(**settings, sketch_size=int(self.sketch_size), seed=self._seed(), back_end=back_end)
+        if not self._is_fitted():
+            return self._sketching(plan, self.medians, rows_before=0)
+        learned = self._learned()
+        return self._sketching(plan, learned.kind, int(learned.class_rows.sum()))
 
-    def _way(self) -> str:
-        """Return what sketches are made of: what the model has already, or what was asked for."""
-        return self.medians_ if self._is_fitted() and self.medians_ != "exact" else self.medians
+    def _sketching(self, plan: MomentsPass, way: str, rows_before: int) -> SketchPass:
+        settings = {field.name: getattr(plan, field.name) for field in fields(plan)}
+        return SketchPass(
+            **settings,
+            sketch_size=int(self.sketch_size),
+            seed=self._seed(),
+            back_end="tdigest" if way == "tdigest" else "kll",
+            rows_before=rows_before,
+        )
 
     def _seed(self) -> int:
         return 0 if self.random_state is None else int(self.random_state)
@@ -337,20 +343,7 @@ class L1Centers(StreamingClassifier):
         return self.scale is not None
 
     def _check_own_parameters(self) -> None:
-        if self.scale not in (None, "std", "within"):
-            raise ParameterError(f"scale={self.scale!r} is none of None, 'std', 'within'")
-        if self.medians not in _WAYS:
-            raise ParameterError(f"medians={self.medians!r} is none of {', '.join(map(repr, _WAYS))}")
-        if self.multiclass != "joint":
-            raise ParameterError(
-                f"multiclass={self.multiclass!r} is not 'joint', the one that this version has"
-            )
-        for name, least in (("memory_budget", 1), ("sketch_size", 64), ("random_state", 0)):
-            value = getattr(self, name)
-            if value is None and name == "random_state":
-                continue
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-                raise ParameterError(f"{name}={value!r} is not a whole number from {least} up")
+        check_parameters(self)
 
     def _gain_key(self) -> tuple[Any, ...]:
         return (self.scale,)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy as np
@@ -9,14 +10,17 @@ import numpy as np
 from streamcenters.accumulators.class_moments import ClassMoments
 from streamcenters.chunks import Chunk, ChunkSource
 from streamcenters.errors import ForgetError, InputError, LabelError
-from streamcenters.estimators.feature_alignment import FeatureAlignment
-from streamcenters.estimators.fitted_state import FittedState
+from streamcenters.estimators.feature_alignment import FeatureAlignment, Features
+from streamcenters.estimators.fitted_state import FittedState, lineage_after
+from streamcenters.estimators.lineage import Lineage
 from streamcenters.estimators.opening import DataOpening
 from streamcenters.labels import Labels, as_label_array, distinct_labels, encode_labels, label_text
 from streamcenters.passes import run_pass
 from streamcenters.passes.checkpointing import FitKeeper
 from streamcenters.passes.interrupts import deferred_interrupt
 from streamcenters.passes.moments_pass import MomentsPass
+from streamcenters.passes.skipping import on_readable_rows, run_readable
+from streamcenters.sources.damage import SkippedRows, known_damage
 from streamcenters.sources.in_memory import InMemorySource
 from streamcenters.storage.checkpoint_file import Checkpoint, as_checkpoint
 
@@ -71,7 +75,7 @@ class RowLearning(DataOpening):
             Unchanged if an error is raised.
         """
         kept = as_checkpoint(checkpoint, checkpoint_every)
-        self._all_or_nothing(self._fit, X, y, sample_weight, kept)
+        self._exclusively(self._fit, X, y, sample_weight, kept)
         if kept is not None and kept is not checkpoint:
             kept.remove()
         return self
@@ -79,27 +83,40 @@ class RowLearning(DataOpening):
     def _fit(self, X: Any, y: Any, sample_weight: Any, checkpoint: Checkpoint | None) -> None:
         self._check_parameters()
         source = self._open(X, y, sample_weight)
-        self._adopt_features(X, source)
-        if source.shape[1] is not None:
-            self._resolve_k(source.shape[1])
-        keeper = None
-        if checkpoint is not None:
-            keeper = checkpoint.begin(type(self).__name__, self._shaping_parameters(), source)
-        moments = self._learn_all(source, keeper)
+        features = self._features_of(X, source)
+        if features is not None:
+            self._resolve_k(features.n_features)
+        moments = self._learn_readable(source, checkpoint)
         if moments is None or not moments.class_rows.sum():
             raise InputError(
                 f"{source.name} holds no rows, or all have weight zero; there is nothing to learn from"
             )
-        if source.shape[1] is None:
-            self._resolve_k(moments.n_features)
         if np.count_nonzero(moments.class_rows) < 2:
             label = moments.classes[moments.class_rows > 0][0]
             raise InputError(
                 f"{source.name} holds rows of only one class ({label_text(label)}); "
                 "a classifier needs rows of at least two classes"
             )
-        self._adopt_features(X, source, moments.n_features)
-        self._state = FittedState(moments)
+        features = features or Features(moments.n_features, source.feature_names)
+        self._resolve_k(features.n_features)
+        self._check_learned(moments)
+        state = FittedState(moments, lineage_after(Lineage(), moments), known_damage(source))
+        self._publish(state, features)
+
+    def _learn_readable(self, source: ChunkSource, checkpoint: Checkpoint | None) -> Any:
+        """Return the statistics of the rows whose chunks can be read, from where a checkpoint says."""
+        if checkpoint is None:
+            return on_readable_rows(source, lambda readable: self._learn_all(readable, None))
+        checkpoint.leave_out_again(source)
+
+        def learn(readable: ChunkSource) -> Any:
+            keeper = checkpoint.begin(type(self).__name__, self._shaping_parameters(), readable)
+            return self._learn_all(readable, keeper)
+
+        return on_readable_rows(source, learn, begins_again=checkpoint.remove)
+
+    def _check_learned(self, moments: Any) -> None:
+        """Refuse statistics of a fit that the parameters do not fit, before they count; nothing unless overridden."""
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn more rows. The ranking is recomputed when it is asked for, not here.
@@ -116,7 +133,7 @@ class RowLearning(DataOpening):
         self
             Unchanged if an error is raised: a batch counts wholly or not at all.
         """
-        return self._all_or_nothing(self._partial_fit, X, y, classes, sample_weight)
+        return self._exclusively(self._partial_fit, X, y, classes, sample_weight)
 
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> None:
         self._check_parameters()
@@ -132,17 +149,19 @@ class RowLearning(DataOpening):
         is_open = alignment is not None or (source.shape[1] is None and self.on_new_features == "add")
         n_features = None if is_open else self.n_features_in_
         plan = self._plan(self.classes_, learns_classes=self.on_new_class == "add", n_features=n_features)
-        learned = run_pass(source, plan)
+        learned = run_readable(source, plan)
         if learned is not None:
-            self._take_in(learned, alignment or self._align_learned(learned, source), source.name)
+            alignment = alignment or self._align_learned(learned, source)
+            self._take_in(learned, alignment, source.name, skipped=known_damage(source))
 
     def _start(self, X: Any, source: ChunkSource, classes: Labels) -> None:
-        self._adopt_features(X, source)
-        learned = run_pass(source, self._plan(classes, learns_classes=self.on_new_class == "add"))
+        features = self._features_of(X, source)
+        learned = run_readable(source, self._plan(classes, learns_classes=self.on_new_class == "add"))
         if learned is None:
             raise InputError(f"{source.name} holds no rows, so it does not even say which features there are")
-        self._adopt_features(X, source, learned.n_features)
-        self._state = FittedState(learned)
+        features = features or Features(learned.n_features, source.feature_names)
+        state = FittedState(learned, lineage_after(Lineage(), learned), known_damage(source))
+        self._publish(state, features)
 
     def _declared_classes(self, classes: Any) -> Labels:
         if classes is not None:
@@ -180,16 +199,27 @@ class RowLearning(DataOpening):
             return False
         if sign < 0:
             moments.check_forgettable(_row_counts(plan, chunk), source.name)
-        moments = self._state.writable_moments()
-        with deferred_interrupt():
+        with self._locks.state, deferred_interrupt():
+            moments = self._state.begin_update()
             moments.add_classes(new_classes)
             codes = plan.admit_labels(moments, chunk)
             # statistics that cannot forget take no sign
             moments.update(chunk, codes) if sign > 0 else moments.update(chunk, codes, sign=sign)
+            self._state.end_update()
         return True
 
-    def _take_in(self, learned: ClassMoments, alignment: FeatureAlignment | None, place: str) -> None:
-        """Merge what was learned into a copy, which then takes the place of the old state at once."""
+    def _take_in(
+        self,
+        learned: Any,
+        alignment: FeatureAlignment | None,
+        place: str,
+        lineage: Lineage | None = None,
+        skipped: Iterable[SkippedRows] = (),
+    ) -> None:
+        """Merge what was learned into a copy, which then takes the place of the old state at once.
+
+        Without a lineage it was learned by this model.
+        """
         moments = self._state.moments.copy()
         if not self._needs_squares():
             moments.squares = learned.squares = None
@@ -197,10 +227,10 @@ class RowLearning(DataOpening):
             learned.place_features(alignment.batch_positions, alignment.n_features)
             moments.place_features(alignment.model_positions, alignment.n_features)
         moments.merge(learned, place=place)
-        self._state = FittedState(moments)
-        self.n_features_in_ = moments.n_features
-        if alignment is not None and alignment.names is not None:
-            self.feature_names_in_ = alignment.names
+        names = self._names() if alignment is None else alignment.names
+        lineage = lineage or lineage_after(self._state.lineage, moments)
+        state = FittedState(moments, lineage, [*self._state.skipped, *skipped])
+        self._publish(state, Features(moments.n_features, names))
 
     def _refuse_new_labels(self, labels: Labels, place: str) -> None:
         if self.on_new_class == "add":

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from streamcenters.errors import ParameterError
 from streamcenters.estimators.bayes_classifier import BayesClassifier, plan_settings
+from streamcenters.estimators.guarding import derived
 from streamcenters.gains.bayes_scorer import LinearScorer
 from streamcenters.gains.bernoulli_model import (
     BernoulliStatistics,
@@ -92,16 +92,23 @@ class SparseBernoulliNB(BayesClassifier):
         self.on_new_features = on_new_features
         self.missing = missing
 
-    @property
+    @derived
     def feature_log_prob_(self) -> NDArray[np.float64]:
         """Log-probability of a one: by class on the support, shared elsewhere; NaN for a class without rows."""
-        moments = self._fitted_moments()
+        moments = self._state.moments
         statistics, alpha = self._statistics(), self._smoothing()
         log_one = np.full((len(moments.classes), moments.n_features), np.nan)
         log_one[statistics.present] = shared_log_odds(statistics, np.arange(moments.n_features), alpha)[0]
         on_support = feature_log_odds(statistics, self.support_, alpha)[0]
         log_one[np.ix_(statistics.present, self.support_)] = on_support
         return log_one
+
+    def decision_function(self, X: Any) -> Any:
+        """Return log P(class) plus the log-likelihood of each row, for two classes the second minus the first.
+
+        Features that are not selected would add the same to every class; -inf for a class without rows.
+        """
+        return super().decision_function(X)
 
     def _check_own_parameters(self) -> None:
         super()._check_own_parameters()
@@ -155,15 +162,15 @@ class SparseBernoulliNB(BayesClassifier):
 class CountClassifier(BayesClassifier):
     """Base of multinomial naive Bayes classifiers: counts of zero or more, probabilities on a support."""
 
-    @property
+    @derived
     def feature_count_(self) -> NDArray[np.float64]:
         """Sum of each feature in each class: float64 of shape (n_classes, n_features)."""
-        return np.maximum(self._fitted_moments().sums[0], 0.0)  # type: ignore[no-any-return]
+        return np.maximum(self._state.moments.sums[0], 0.0)  # type: ignore[no-any-return]
 
-    @property
+    @derived
     def feature_log_prob_(self) -> NDArray[np.float64]:
         """Log-probability of each feature: by class on the support, shared elsewhere; NaN for a class without rows."""
-        moments = self._fitted_moments()
+        moments = self._state.moments
         log_p = np.full((len(moments.classes), moments.n_features), np.nan)
         log_p[moments.class_rows > 0] = all_log_probabilities(
             self._counts(), self.support_, self._smoothing()
@@ -271,22 +278,22 @@ class SparseMultinomialNB(CountClassifier):
         self.on_new_features = on_new_features
         self.missing = missing
 
-    @property
+    @derived
     def objective_(self) -> float:
         """Training log-likelihood of the model on `support_`, without priors and smoothing."""
         return self._selection().objective
 
-    @property
+    @derived
     def bound_(self) -> float:
         """What the training log-likelihood of no k features exceeds."""
         return self._selection().bound
 
-    @property
+    @derived
     def gap_(self) -> float:
         """The bound minus the objective: zero or more."""
         return self._selection().gap
 
-    @property
+    @derived
     def optimal_(self) -> bool:
         """Whether it is proven that no k features have a larger likelihood."""
         return self._selection().is_optimal
@@ -304,16 +311,15 @@ class SparseMultinomialNB(CountClassifier):
             The best k features, whichever they are, have a likelihood between the bound for k - C + 1 and
             the one for k, with C classes.
         """
-        check_is_fitted(self)
-        clip = self.on_new_features == "add"
-        resolved = [resolve_k(k, self.n_features_in_, clip=clip) for k in ks]
-        return self._selector().bounds(resolved)
+        with self._reading():
+            clip = self.on_new_features == "add"
+            resolved = [resolve_k(k, self.n_features_in_, clip=clip) for k in ks]
+            return self._selector().bounds(resolved)
 
     def _selector(self) -> CountSelector:
         return self._state.derive(("selector",), lambda: CountSelector(self._counts()))
 
     def _selection(self) -> Selection:
-        check_is_fitted(self)
         k = self._resolve_k(self.n_features_in_)
         return self._state.derive(("selection", k), lambda: self._selector().select(k))
 

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
+from numpy.typing import NDArray
 
 from streamcenters.errors import ModelFileError
+from streamcenters.estimators.feature_alignment import Features
 from streamcenters.estimators.fitted_state import FittedState
+from streamcenters.estimators.stored_lineage import FILTER_ARRAY, pack_lineage, unpack_lineage
 from streamcenters.estimators.streaming_classifier import StreamingClassifier
 from streamcenters.storage import register
 from streamcenters.storage.labels_on_disk import (
@@ -19,6 +21,7 @@ from streamcenters.storage.labels_on_disk import (
     names_to_arrays,
 )
 from streamcenters.storage.model_file import StoredModel
+from streamcenters.storage.skipped_on_disk import skipped_from_json, skipped_to_json
 
 _NAME_ARRAYS = ("feature_name_bytes", "feature_name_ends")
 
@@ -28,19 +31,29 @@ def register_estimator(estimator: type[StreamingClassifier]) -> None:
     register(estimator, pack_estimator, _unpacker(estimator))
 
 
+class HeldArrays(dict[str, NDArray[Any]]):
+    """Arrays of a model that do not change while this dictionary is in use; the model copies them to learn."""
+
+    holder: object
+
+
 def pack_estimator(model: StreamingClassifier) -> StoredModel:
     """Return a fitted estimator as a header and arrays."""
-    check_is_fitted(model)
-    moments = model._state.moments
+    frozen = model._snapshot()  # what is written is one state, whatever other threads do meanwhile
+    moments = frozen._state.moments
+    lineage, lineage_arrays = pack_lineage(frozen._state.lineage)
     header = {
-        "parameters": plain_parameters(model),
+        "parameters": plain_parameters(frozen),
         "classes": labels_to_json(moments.classes),
         "is_decayed": moments.is_decayed,
+        "lineage": lineage,
+        "skipped_rows": skipped_to_json(frozen._state.skipped),
     }
-    arrays = moments.to_arrays()
-    names = model._names()
+    arrays = HeldArrays(moments.to_arrays() | lineage_arrays)
+    arrays.holder = frozen
+    names = frozen._names()
     if names is not None:
-        arrays |= names_to_arrays(names)
+        arrays.update(names_to_arrays(names))
     return StoredModel(header, arrays)
 
 
@@ -57,20 +70,22 @@ def _unpacker(estimator: type[StreamingClassifier]) -> Callable[[StoredModel], S
     def unpack(stored: StoredModel) -> StreamingClassifier:
         model = estimator(**stored.header["parameters"])
         model._check_parameters()
-        arrays = {name: array for name, array in stored.arrays.items() if name not in _NAME_ARRAYS}
+        lineage = unpack_lineage(stored.header.get("lineage"), stored.arrays)
+        beside = (*_NAME_ARRAYS, FILTER_ARRAY)
+        arrays = {name: array for name, array in stored.arrays.items() if name not in beside}
         classes = labels_from_json(stored.header["classes"])
         moments = model._statistics_from(classes, arrays, bool(stored.header["is_decayed"]))
         if missing := {"class_rows", "class_weight", "sums"} - arrays.keys():
             raise ModelFileError(f"the arrays {sorted(missing)} are missing")
-        model.n_features_in_ = moments.n_features
+        names = None
         if _NAME_ARRAYS[0] in stored.arrays:
             names = names_from_arrays(*(stored.arrays[name] for name in _NAME_ARRAYS))
             if len(names) != moments.n_features:
                 raise ModelFileError(
                     f"there are {moments.n_features} features but {len(names)} feature names"
                 )
-            model.feature_names_in_ = names
-        model._state = FittedState(moments)
+        skipped = skipped_from_json(stored.header.get("skipped_rows", []))
+        model._publish(FittedState(moments, lineage, skipped), Features(moments.n_features, names))
         return model
 
     return unpack

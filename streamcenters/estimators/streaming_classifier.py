@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.feature_selection import SelectorMixin
-from sklearn.utils.validation import check_is_fitted
 
 from streamcenters.accumulators.class_moments import ClassMoments
 from streamcenters.errors import InputError
+from streamcenters.estimators.guarding import derived
+from streamcenters.estimators.lineage import Lineage
 from streamcenters.estimators.merging import MergingAndForgetting
 from streamcenters.estimators.predicting import RowPrediction
 from streamcenters.gains.decisions import Decision, RowScorer
 from streamcenters.gains.ranking import rank_features, top_features
 from streamcenters.labels import Labels
-from streamcenters.sources import is_streamed
 
 
 class StreamingClassifier(
@@ -53,43 +53,68 @@ class StreamingClassifier(
 
     def at(self, k: int | float | None) -> Self:
         """Return an independent model with another k on the same statistics; no data is read."""
-        check_is_fitted(self)
-        twin = type(self)(**self.get_params(deep=False)).set_params(k=k)
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(self, name):
-                setattr(twin, name, getattr(self, name))
-        twin._state = self._state.share()
-        twin._resolve_k(self.n_features_in_)
-        return twin  # type: ignore[no-any-return]
+        twin = self._snapshot().set_params(k=k)
+        twin._resolve_k(twin.n_features_in_)
+        return twin
+
+    def _snapshot(self) -> Self:
+        """Return an independent model of the state that this one has now; no number is copied until one learns."""
+        with self._reading():
+            twin = type(self)(**self.get_params(deep=False))
+            everything = self.__dict__.copy().items()
+            twin.__dict__.update({name: value for name, value in everything if name.strip("_") + "_" == name})
+            twin._publish(self._state.share(), self._features())
+        return twin
 
     def __copy__(self) -> Self:
-        twin = self.at(self.k) if self._is_fitted() else type(self)(**self.get_params(deep=False))
-        return twin
+        return self._snapshot() if self._is_fitted() else type(self)(**self.get_params(deep=False))
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Set parameters by name; threads that read the fitted model see all of the new ones or none."""
+        if not self._is_fitted():
+            return super().set_params(**parameters)  # type: ignore[no-any-return]
+        with self._locks.state:
+            return super().set_params(**parameters)  # type: ignore[no-any-return]
+
+    def __getstate__(self) -> dict[str, Any]:
+        if not self._is_fitted():
+            return self._without_locks()
+        with self._reading():
+            kept = self._without_locks()
+            # pickling goes on after the lock is left: the shared statistics stay as they are meanwhile
+            kept["_state"] = self._state.share()
+        return kept
+
+    def _without_locks(self) -> dict[str, Any]:
+        kept = dict(super().__getstate__())
+        kept.pop("_locks", None)
+        return kept
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._locks  # noqa: B018 - made now, so that predicting adds nothing to the estimator
 
     # -- derived on demand ----------------------------------------------------------------------
 
-    @property
+    @derived
     def class_count_(self) -> NDArray[np.float64]:
         """Weight of the rows of each class: float64 of shape (n_classes,)."""
-        weight: NDArray[np.float64] = self._fitted_moments().class_weight[0].copy()
+        weight: NDArray[np.float64] = self._state.moments.class_weight[0].copy()
         return weight
 
-    @property
+    @derived
     def gains_(self) -> NDArray[np.float64]:
         """Training loss that each feature saves when the classes may differ in it: float64 of shape (n_features,)."""
-        self._fitted_moments()
         return self._derive_gains()
 
-    @property
+    @derived
     def ranking_(self) -> NDArray[np.intp]:
         """All features, best first; ties by index."""
-        self._fitted_moments()
         return self._state.derive(("ranking", *self._gain_key()), lambda: rank_features(self.gains_))
 
-    @property
+    @derived
     def support_(self) -> NDArray[np.intp]:
         """Selected features, ascending: intp of shape (k,)."""
-        self._fitted_moments()
         k = self._resolve_k(self.n_features_in_)
         return self._state.derive(("support", k, *self._gain_key()), lambda: self._select(k))
 
@@ -98,13 +123,15 @@ class StreamingClassifier(
             return np.arange(self.n_features_in_)
         return top_features(self._derive_gains(), k)
 
-    def _gain_key(self) -> tuple[Any, ...]:
-        """Return the parameters that the gains depend on."""
-        return ()
+    @derived
+    def lineage_(self) -> Lineage:
+        """Which origins of rows the model holds, and how many updates of each."""
+        return self._state.lineage
 
     def _get_support_mask(self) -> NDArray[np.bool_]:
-        mask = np.zeros(self.n_features_in_, bool)
-        mask[self.support_] = True
+        with self._reading():
+            mask = np.zeros(self.n_features_in_, bool)
+            mask[self.support_] = True
         return mask
 
     def _decision(self) -> Decision:
@@ -115,11 +142,6 @@ class StreamingClassifier(
             ("scorer", k, *self._gain_key()), lambda: self._derive_scorer(self.support_)
         )
         return Decision(scorer, len(self.classes_), self.missing == "ignore")
-
-    def transform(self, X: Any) -> Any:
-        """Return the selected columns, unscaled; lazily for a dask array, as an array for a store."""
-        check_is_fitted(self)
-        return self._transform_streamed(X) if is_streamed(X) else super().transform(X)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

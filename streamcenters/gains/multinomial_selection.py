@@ -18,7 +18,7 @@ from streamcenters.gains.multinomial_columns import (
     table_columns,
 )
 from streamcenters.gains.multinomial_support import Recovery, recover_support
-from streamcenters.kernels.bayes_columns import sum_x_log_x
+from streamcenters.kernels.bayes_columns import pooled_likelihood
 
 Floats = NDArray[np.float64]
 
@@ -73,6 +73,11 @@ class CountSelector:
             raise InputError(
                 f"the sum of all counts is {self._total:g}, too large for their likelihood; divide them by a constant"
             )
+        # Tolerances are absolute below 1: a smaller total is worked on in units of a power of two, exactly.
+        self._exponent = int(np.frexp(self._total)[1]) if 0.0 < self._total < 1.0 else 0
+        if self._exponent:
+            counts, class_totals = (np.ldexp(array, -self._exponent) for array in (counts, class_totals))
+            self._total = float(np.ldexp(self._total, -self._exponent))
         self._has_counts = class_totals > 0.0
         self._all_counts = counts
         self._counts = counts if self._has_counts.all() else np.ascontiguousarray(counts[self._has_counts])
@@ -90,7 +95,8 @@ class CountSelector:
         """Return the gain of every feature at class probabilities."""
         if len(self._log_base) < 2:
             return np.zeros(self.n_features)
-        return column_gains_at(self._counts, np.ascontiguousarray(log_p[self._has_counts]))
+        gains = column_gains_at(self._counts, np.ascontiguousarray(log_p[self._has_counts]))
+        return gains if self._exponent == 0 else np.ldexp(gains, self._exponent)
 
     def select(self, k: int) -> Selection:
         """Return the best k features found, with their certificate."""
@@ -99,16 +105,23 @@ class CountSelector:
         if k == self.n_features:
             return self._trivial(np.arange(k), self._all_gains())
         table, solution, recovery = self._select_all(k) or self._select_heavy(k)
-        constant = self._pooled_likelihood()
         bound = max(solution.bound, recovery.objective)  # equal ones may differ by their rounding
-        return Selection(
+        return self._selection(
             table.pick(recovery.taken),
-            constant + recovery.objective,
-            constant + bound,
-            bound - recovery.objective,
+            recovery.objective,
+            bound,
             recovery.is_optimal,
             self._full_log_p(solution),
         )
+
+    def _selection(
+        self, support: NDArray[np.intp], gain: float, bound: float, is_optimal: bool, log_p: Floats
+    ) -> Selection:
+        """Return a selection from gains over no feature at all."""
+        constant = self._pooled_likelihood()
+        values = np.array([constant + gain, constant + bound, bound - gain])
+        objective, bound, gap = np.ldexp(values, self._exponent).tolist()
+        return Selection(support, objective, bound, gap, is_optimal, log_p)
 
     def bounds(self, ks: Sequence[int]) -> Floats:
         """Return what no k features exceed, for every k; each starts from the optimum of the one before."""
@@ -129,7 +142,7 @@ class CountSelector:
                 problem = self._heavy_problem(floor)[1]
                 solution = solve_bound(problem, ks[i], solution.w)
             bounds[i], start = solution.bound, solution.w
-        return self._pooled_likelihood() + bounds
+        return np.ldexp(self._pooled_likelihood() + bounds, self._exponent)
 
     # -- all columns ------------------------------------------------------------------------------
 
@@ -159,17 +172,16 @@ class CountSelector:
         """Return the log-likelihood K without any feature that differs between classes."""
         if self._constant is None:
             if self._total <= 0.0:
-                pooled = 0.0
+                self._constant = 0.0
             elif self._table is None:
-                pooled = float(sum_x_log_x(self._counts, None))
+                self._constant = float(pooled_likelihood(self._counts, None, self._total))
             else:
-                pooled = float(sum_x_log_x(self._table.counts, self._table.multiplicity))
-            self._constant = pooled - self._total * float(np.log(max(self._total, 1e-300)))
+                table = self._table
+                self._constant = float(pooled_likelihood(table.counts, table.multiplicity, self._total))
         return self._constant
 
     def _trivial(self, support: NDArray[np.intp], gain: float) -> Selection:
-        value = self._pooled_likelihood() + gain
-        return Selection(support, value, value, 0.0, True, self._log_shares)
+        return self._selection(support, gain, gain, True, self._log_shares)
 
     def _full_log_p(self, solution: DualSolution) -> Floats:
         log_p = np.full(len(self._has_counts), -np.inf)
@@ -210,7 +222,7 @@ class CountSelector:
         sample = plain_columns(np.ascontiguousarray(self._counts[:, ::_STRIDE]))
         problem = ColumnProblem.of_table(sample, self._log_base)
         share = k / _STRIDE
-        sample_k = min(problem.n_features - 1, int(share + 4.0 * np.sqrt(share) + 4.0))
+        sample_k = max(1, min(problem.n_features - 1, int(share + 4.0 * np.sqrt(share) + 4.0)))
         solution = solve_bound(problem, sample_k)
         gains = problem.take(sample_k, solution.w).gains
         reach = float(-(solution.w + self._log_base).min())

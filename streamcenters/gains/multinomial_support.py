@@ -18,7 +18,8 @@ _NO_GAP = 1e-10
 # Rounding of a bound and an objective, relative in the same way.
 _ROUNDING = 1e-12
 _MAX_BRANCHED = 40
-_MAX_NODES = 4000
+# Nodes of a search times classes: a node costs more with more classes, and what is not done by then seldom gets done.
+_MAX_NODE_CLASSES = 8000
 # Leaving and joining columns that swaps try, of those nearest to the threshold.
 _MAX_SWAPPED = 150
 _ROUNDS = 8
@@ -106,8 +107,9 @@ def _search(part: _Part, best: Recovery, solution: DualSolution, tolerance: floa
     )
     is_optimal = False
     if len(part.undecided) <= _MAX_BRANCHED:
+        max_nodes = _MAX_NODE_CLASSES // len(solution.w)
         value, _, is_optimal = branch_and_bound(
-            *arrays, part.k, problem.log_base, solution.w, tolerance, _MAX_NODES, taken
+            *arrays, part.k, problem.log_base, solution.w, tolerance, max_nodes, taken
         )
     if value <= best.objective:
         return Recovery(best.taken, best.objective, bool(is_optimal))

@@ -8,12 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from streamcenters.errors import ForgetError, InputError
-from streamcenters.estimators.l1_centers import L1Centers
 from streamcenters.jobs.batch_ids import BatchIds, Key, key_bytes
 from streamcenters.jobs.batches import Batch
 from streamcenters.jobs.followed_store import FollowedStore
 from streamcenters.labels import Labels
-from streamcenters.passes.median_sources import in_order
 
 # Checksums are kept of this many of the newest batches, to compare one that is to be forgotten.
 DIGESTS_KEPT = 1 << 16
@@ -126,8 +124,6 @@ class JobState:
             model = copy.copy(model)  # so that a batch that is refused leaves the weights as they are
             if was_fitted:
                 model.decay(0.5 ** (n_rows / self.settings.half_life))
-        if isinstance(model, L1Centers):
-            source = in_order(source)
         model.partial_fit(source, classes=None if was_fitted else self.settings.classes)
         self.model = model
 

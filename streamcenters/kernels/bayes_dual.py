@@ -42,32 +42,45 @@ def _slope(totals: Floats, t: float) -> float:
 
 @njit(nogil=True, cache=True)
 def _lowest_point(
-    offset_left: float,
-    left: Floats,
-    t_left: float,
-    offset_right: float,
-    right: Floats,
-    t_right: float,
-    log_base: Floats,
-    w: Floats,
-) -> float:
-    """Return where the larger of two cuts is least, between the ends that they were taken at."""
-    low, high = t_left, t_right
+    ends: Floats, end_offsets: Floats, end_totals: Floats, log_base: Floats, w: Floats
+) -> tuple[float, float]:
+    """Return where the larger of the cuts of both ends is least between them, and how large it is there."""
+    left, right = end_totals[0], end_totals[1]
+    low, high = ends[0], ends[1]
     for _ in range(200):
         middle = 0.5 * (low + high)
         if middle <= low or middle >= high:
             break
         place_log_odds(middle, log_base, w)
-        if bound_at(offset_left, left, w) >= bound_at(offset_right, right, w):
+        if bound_at(end_offsets[0], left, w) >= bound_at(end_offsets[1], right, w):
             low = middle
         else:
             high = middle
-    crossing = 0.5 * (low + high)
-    if _slope(left, crossing) > 0.0 and left[0] > 0.0 and left[1] > 0.0:
-        crossing = np.log(left[0] / left[1])
-    elif _slope(right, crossing) < 0.0 and right[0] > 0.0 and right[1] > 0.0:
-        crossing = np.log(right[0] / right[1])
-    return float(min(max(crossing, t_left), t_right))
+    lowest = 0.5 * (low + high)
+    if _slope(left, lowest) > 0.0 and left[0] > 0.0 and left[1] > 0.0:
+        lowest = np.log(left[0] / left[1])
+    elif _slope(right, lowest) < 0.0 and right[0] > 0.0 and right[1] > 0.0:
+        lowest = np.log(right[0] / right[1])
+    lowest = min(max(lowest, ends[0]), ends[1])
+    place_log_odds(lowest, log_base, w)
+    return lowest, max(bound_at(end_offsets[0], left, w), bound_at(end_offsets[1], right, w))
+
+
+@njit(nogil=True, cache=True)
+def _move_ends(
+    t: float,
+    offset: float,
+    totals: Floats,
+    slope: float,
+    ends: Floats,
+    end_offsets: Floats,
+    end_totals: Floats,
+) -> None:
+    """Make a point and its cut the end of the bracket that its slope says; both where it is level."""
+    for side in range(2):
+        if (slope <= 0.0) if side == 0 else (slope >= 0.0):
+            ends[side], end_offsets[side] = t, offset
+            end_totals[side] = totals
 
 
 @njit(nogil=True, cache=True)
@@ -97,12 +110,10 @@ def solve_two(
     bound is at most `target`.
     """
     n_columns = counts.shape[1]
-    gains, taken = np.empty(n_columns), np.empty(n_columns, np.int64)
-    totals, left, right, w = np.zeros(2), np.zeros(2), np.zeros(2), np.zeros(2)
-    offset_left, offset_right = 0.0, 0.0
-    t_left, t_right = -np.inf, np.inf
+    gains, taken, totals = np.empty(n_columns), np.empty(n_columns, np.int64), np.zeros(2)
+    ends, end_offsets, end_totals, w = np.array([-np.inf, np.inf]), np.zeros(2), np.zeros((2, 2)), np.zeros(2)
     t, t_best, step = t_start, t_start, 1e-2
-    least, proven, width, slow = np.inf, 0.0, np.inf, 0
+    least, proven, width, n_slow = np.inf, 0.0, np.inf, 0
     for _ in range(_MAX_STEPS_OF_TWO):
         place_log_odds(t, log_base, w)
         offset = take_top(counts, offsets, lower, upper, k, w, gains, taken, totals)
@@ -111,22 +122,15 @@ def solve_two(
             least, t_best = value, t
         proven = max(proven, set_objective(offset, totals, log_base))
         slope = _slope(totals, t)
-        if slope <= 0.0:
-            t_left, offset_left = t, offset
-            left[:] = totals
-        if slope >= 0.0:
-            t_right, offset_right = t, offset
-            right[:] = totals
-        if t_left > -np.inf and t_right < np.inf:
-            t_next = _lowest_point(offset_left, left, t_left, offset_right, right, t_right, log_base, w)
-            place_log_odds(t_next, log_base, w)
-            lowest = max(bound_at(offset_left, left, w), bound_at(offset_right, right, w))
+        _move_ends(t, offset, totals, slope, ends, end_offsets, end_totals)
+        if np.isfinite(ends).all():
+            t_next, lowest = _lowest_point(ends, end_offsets, end_totals, log_base, w)
             proven = max(proven, lowest)
-            slow = slow + 1 if t_right - t_left > 0.5 * width else 0
-            if slow >= 3:
-                t_next, slow = 0.5 * (t_left + t_right), 0
-            width = t_right - t_left
-            if t_next <= t_left or t_next >= t_right:
+            n_slow = n_slow + 1 if ends[1] - ends[0] > 0.5 * width else 0
+            width = ends[1] - ends[0]
+            if n_slow >= 3:  # cuts that hardly move an end: halve the bracket instead
+                t_next, n_slow = 0.5 * (ends[0] + ends[1]), 0
+            if t_next <= ends[0] or t_next >= ends[1]:
                 break
         else:
             t_next = _step_out(totals, t, slope, step)
@@ -134,11 +138,8 @@ def solve_two(
         if least - proven <= tolerance * max(1.0, least) or least <= target or not np.isfinite(t_next):
             break
         t = t_next
-    if t_left == -np.inf:
-        t_left = t_best
-    if t_right == np.inf:
-        t_right = t_best
-    return least, min(proven, least), t_best, t_left, t_right
+    sides = np.where(np.isfinite(ends), ends, t_best)
+    return least, min(proven, least), t_best, sides[0], sides[1]
 
 
 @njit(nogil=True, cache=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 import warnings
 from collections import deque
@@ -11,10 +12,12 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
+from dask import get as get_here
 from dask.base import get_scheduler
 from dask.delayed import Delayed
-from distributed import Client, Future, as_completed, get_worker, worker_client
+from distributed import CancelledError, Client, Future, KilledWorker, as_completed, get_worker, worker_client
 
+from streamcenters.errors import ChunkError, StreamcentersError
 from streamcenters.passes.dask_lanes import (
     BlockPosition,
     Lane,
@@ -25,16 +28,20 @@ from streamcenters.passes.dask_lanes import (
 )
 from streamcenters.passes.dask_sharing import SharedValues
 from streamcenters.passes.events import Observer
-from streamcenters.sources.dask_graph import BlockGraph, Key
+from streamcenters.sources.dask_graph import BlockGraph, Key, Tasks
 from streamcenters.sources.dask_source import DaskSource, LazyPiece
+
+_LOGGER = logging.getLogger("streamcenters")
 
 # Blocks in flight per worker thread: one is folded, one is on its way; and at least so many, so that an
 # adaptive cluster sees that there is work.
 _BLOCKS_PER_THREAD, _LEAST_IN_FLIGHT = 2, 16
 # Part of the memory of all workers that partial results may take.
 _MEMORY_PART = 0.25
-# A block whose reading fails is read again so often; errors in folding its values are final.
-_READ_RETRIES = 2
+# A block of more tasks than this, all its own, is computed by several workers before it is folded.
+_MOST_TASKS = 32
+# A block that cannot be computed is tried again so often; values that are refused are final.
+_RETRIES = 2
 # Seconds after which the size of the cluster is asked for again.
 _LOOK_EVERY = 1.0
 
@@ -66,16 +73,16 @@ def _is_in_a_task() -> bool:
 class ClusterRun:
     """Folds lanes on workers, so many at a time as there are threads and memory for them.
 
-    A block is read and folded by tasks of their own, which the scheduler repeats elsewhere if their worker dies:
-    a lane starts again from what still lives of it, and no row is counted twice, because a task never changes
-    what it is given. Keys of the user's own tasks are released, never cancelled.
+    A block is computed and folded by one task, so a worker thread holds one block at a time. If its worker dies the
+    scheduler repeats it elsewhere: a lane starts again from what still lives of it, and no row is counted twice,
+    because a task never changes what it is given. Keys of the user's own tasks are released, never cancelled.
     """
 
     def __init__(
         self, client: Client, source: DaskSource, plan: Any, graph: BlockGraph, observer: Observer
     ) -> None:
         self._client, self._source, self._observer = client, source, observer
-        self._shared = SharedValues(graph, self._compute)
+        self._shared = SharedValues(graph, partial(_compute, client), Future)
         self._bytes = max(1, accumulator_bytes(source, plan))
         self._running: dict[Key, Lane] = {}
         self._looked_at, self._window = 0.0, 1
@@ -107,61 +114,120 @@ class ClusterRun:
         return self._window
 
     def _fold_next(self, lane: Lane) -> Future:
-        block = lane.block
+        """Submit the next block of a lane: one task that computes the block and folds it."""
+        block, column = lane.block, lane.column
+        first_feature = self._source.column_starts[column]
+        position = BlockPosition(block.place, block.row_start, first_feature, block.number)
+        tasks, given = self._shared.parts_for(lane.unit)
+        pieces = (LazyPiece(block.keys[column]), block.labels, block.weights)
+        if len(tasks) > _MOST_TASKS:  # workers share such a block
+            given = dict(zip(block.unit(column), self._compute_unit(lane), strict=True))
+            tasks = {}
+        recipe = BlockRecipe(position, pieces, tasks, list(given))
+        lane.running = self._submit("fold-block", recipe, self._plan, lane.partial, *given.values())
+        self._running[lane.running.key] = lane
+        return lane.running
+
+    def _compute_unit(self, lane: Lane) -> list[Future]:
         tasks = self._shared.tasks_for([lane.unit])
-        keys = block.unit(lane.column)
-        computed = dict(zip(keys, self._compute([Delayed(key, tasks) for key in keys]), strict=True))
-        pieces = (LazyPiece(block.keys[lane.column]), block.labels, block.weights)
-        position = BlockPosition(block.place, block.row_start, self._source.column_starts[lane.column])
-        lane.partial = self._submit(
-            "fold-block",
-            partial(fold_block, position),
-            self._plan,
-            lane.partial,
-            *(computed[piece.key] if isinstance(piece, LazyPiece) else piece for piece in pieces),
-        )
-        self._running[lane.partial.key] = lane
-        return lane.partial
+        return _compute(self._client, [Delayed(key, tasks) for key in lane.block.unit(lane.column)])
 
     def _go_on(self, future: Future, completed: as_completed) -> None:
         lane = self._running.pop(future.key)
-        if future.status != "finished":
-            self._require(lane, future)
-        self._shared.finish(lane.unit)
-        lane.n_folded += 1
-        self._observer(folded_event(self._source, lane))
+        error = None if future.status == "finished" else _error_of(future)
+        if error is None:
+            lane.partial, lane.running, lane.n_tries = future, None, 0
+            self._shared.finish(lane.unit)
+            lane.n_folded += 1
+            self._observer(folded_event(self._source, lane))
+        else:
+            self._allow_another_try(lane, future, error)
         if not lane.is_finished:
             completed.add(self._fold_next(lane))
 
-    def _require(self, lane: Lane, future: Future) -> Any:
-        try:
-            return future.result()
-        except Exception as error:
-            raise block_error(lane.blocks[min(lane.n_folded, len(lane.blocks) - 1)].place, error) from error
+    def _allow_another_try(self, lane: Lane, future: Future, error: Exception) -> None:
+        future.release()  # the error keeps the object
+        if lane.n_tries == _RETRIES or not _may_pass(error):
+            raise block_error(lane.block.place, error) from error
+        lane.n_tries += 1
+        _LOGGER.info("%s failed (%s); trying again", lane.block.place, error)
 
     def _fetch(self, lane: Lane) -> Any:
         future, lane.partial = lane.partial, None
-        return self._require(lane, future)
+        try:
+            return future.result()
+        except Exception as error:
+            raise block_error(lane.blocks[-1].place, error) from error
 
     def _end(self, active: deque[Lane]) -> None:
         for lane in active:
-            if lane.partial is not None and not lane.is_finished:
-                lane.partial.cancel()
-            lane.partial = None
+            for future in (lane.partial, lane.running):
+                if future is not None:
+                    future.cancel()
+                    future.release()  # a traceback may keep the object
+            lane.partial = lane.running = None
         self._running.clear()
         self._shared.clear()
         self._plan = None
-
-    def _compute(self, lazy: list[Delayed]) -> list[Future]:
-        with _without_size_warning():
-            futures: list[Future] = self._client.compute(lazy, optimize_graph=False, retries=_READ_RETRIES)
-        return futures
 
     def _submit(self, name: str, function: Any, *arguments: Any) -> Future:
         # a fold lets go of its block, so it goes before the reading of others
         with _without_size_warning():
             key = f"{name}-{uuid4().hex}"
             return self._client.submit(function, *arguments, key=key, pure=False, priority=1)
+
+
+class BlockRecipe:
+    """Computes the pieces of one block and folds them, as one task: the block lives no longer than that.
+
+    Parameters
+    ----------
+    position : BlockPosition
+    pieces : values, labels and weights, each lazy or as it is
+    tasks : dict of tasks that only this block needs
+    given : list of keys whose values are passed when it is called
+    """
+
+    def __init__(
+        self, position: BlockPosition, pieces: tuple[Any, ...], tasks: Tasks, given: list[Key]
+    ) -> None:
+        self._position, self._pieces, self._tasks, self._given = position, pieces, tasks, given
+
+    def __call__(self, plan: Any, previous: Any, *values: Any) -> Any:
+        """Return what the lane gave before, with this block; `values` are those of the keys that are given."""
+        computed = self._computed(dict(zip(self._given, values, strict=True)))
+        pieces = (computed[piece.key] if isinstance(piece, LazyPiece) else piece for piece in self._pieces)
+        return fold_block(self._position, plan, previous, *pieces)
+
+    def _computed(self, values: dict[Key, Any]) -> dict[Key, Any]:
+        keys = [piece.key for piece in self._pieces if isinstance(piece, LazyPiece)]
+        missing = [key for key in keys if key not in values]
+        tasks = self._tasks | {key: (_Value(value),) for key, value in values.items()}
+        return values | dict(zip(missing, get_here(tasks, missing), strict=True))
+
+
+class _Value:
+    """A task that gives a value which dask must not look into."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def __call__(self) -> Any:
+        return self._value
+
+
+def _error_of(future: Future) -> Exception | None:
+    try:
+        future.result()
+    except Exception as error:
+        return error
+    return None  # it was repeated meanwhile
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether an error may be gone next time: not a refusal of values, not one that took workers with it."""
+    is_refusal = isinstance(error, StreamcentersError) and not isinstance(error, ChunkError)
+    return not (is_refusal or isinstance(error, KilledWorker | CancelledError))
 
 
 def in_flight(scheduler_info: dict[str, Any], accumulator_bytes: int) -> int:
@@ -180,6 +246,12 @@ def in_flight(scheduler_info: dict[str, Any], accumulator_bytes: int) -> int:
     wanted = max(_LEAST_IN_FLIGHT, _BLOCKS_PER_THREAD * int(n_threads))
     room = int(_MEMORY_PART * memory) // accumulator_bytes if memory else wanted
     return max(1, min(wanted, room))
+
+
+def _compute(client: Client, lazy: list[Delayed]) -> list[Future]:
+    with _without_size_warning():
+        futures: list[Future] = client.compute(lazy, optimize_graph=False, retries=_RETRIES)
+    return futures
 
 
 @contextmanager

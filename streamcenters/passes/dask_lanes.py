@@ -6,6 +6,7 @@ result has the same bits on one worker or on many, whoever finishes first and ho
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from streamcenters.chunks import Chunk
 from streamcenters.errors import ChunkError, StreamcentersError
+from streamcenters.passes.checkpointing import PassKeeper
 from streamcenters.passes.events import ChunkFolded
 from streamcenters.sources.dask_source import DaskSource, RowBlock, as_chunk
 
@@ -28,13 +30,18 @@ _LEAST_BYTES_PER_FEATURE = 64
 
 @dataclass(slots=True, eq=False)
 class Lane:
-    """Blocks that are folded one after the other; `partial` is what they gave so far, or its future."""
+    """Blocks that are folded one after the other.
+
+    `partial` is what they gave so far, or its future; `running` is the future of the block that is folded now.
+    """
 
     column: int
     blocks: list[RowBlock]
     units: list[int]
     n_folded: int = 0
     partial: Any = None
+    running: Any = None
+    n_tries: int = 0
 
     @property
     def block(self) -> RowBlock:
@@ -59,6 +66,7 @@ class BlockPosition:
     place: str
     row_start: int | None
     feature_offset: int
+    number: int
 
 
 def lane_length(n_blocks: int, n_columns: int, accumulator_bytes: int) -> int:
@@ -75,7 +83,7 @@ def lane_length(n_blocks: int, n_columns: int, accumulator_bytes: int) -> int:
     return max(1, min(longest, n_blocks // _ENOUGH_LANES))
 
 
-def plan_lanes(blocks: list[RowBlock], n_columns: int, length: int, done: Any = ()) -> list[Lane]:
+def plan_lanes(blocks: list[RowBlock], n_columns: int, length: int, done: Container[int] = ()) -> list[Lane]:
     """Return the lanes in the order of merging, without the blocks that are done.
 
     `done` holds chunk numbers: block number times columns, plus column.
@@ -106,7 +114,7 @@ def fold_block(
     tried again, here or elsewhere, must find it unchanged.
     """
     place, row_start = position.place, position.row_start
-    chunk = as_chunk(values, labels, weights, place, row_start, 0, values.shape[1])
+    chunk = as_chunk(values, labels, weights, place, row_start, 0, values.shape[1], position.number)
     chunk = replace(chunk, feature_offset=position.feature_offset)
     accumulator = plan.start(chunk) if previous is None else previous.copy()
     plan.fold(accumulator, chunk)
@@ -148,10 +156,11 @@ class InOrderMerge:
         Gives the total to begin with and is offered the total after each group.
     """
 
-    def __init__(self, plan: Any, n_columns: int, keeper: Any = None) -> None:
+    def __init__(self, plan: Any, n_columns: int, keeper: PassKeeper | None = None) -> None:
         self._plan, self._n_columns, self._keeper = plan, n_columns, keeper
         self._parts: list[Any] = []
         self.total = None if keeper is None else keeper.accumulator
+        self._done = None if keeper is None else keeper.done.copy()
 
     def take(self, lane: Lane, partial: Any) -> None:
         """Add the partial result of a lane; lanes come in their order."""
@@ -165,12 +174,13 @@ class InOrderMerge:
             self.total = whole.copy()
         else:
             self._plan.merge(self.total, whole)
-        if self._keeper is not None:
-            self._note(lane.blocks)
+        self._note(lane.blocks)
 
     def _note(self, blocks: list[RowBlock]) -> None:
+        if self._keeper is None or self._done is None:
+            return
         for block in blocks:
             for column in range(self._n_columns):
-                self._keeper.done.add(block.number * self._n_columns + column)
+                self._done.add(block.number * self._n_columns + column)
         if self._keeper.is_due():
-            self._keeper.keep(self.total, self._keeper.done)
+            self._keeper.keep(self.total, self._done.copy())

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
+from streamcenters.passes.checkpointing import PassKeeper
 from streamcenters.passes.dask_lanes import InOrderMerge, accumulator_bytes, lane_length, plan_lanes
 from streamcenters.passes.dask_local import LocalRun
 from streamcenters.passes.events import Observer
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from streamcenters.passes.dask_cluster import ClusterRun
 
 
-def run_dask_tree(source: DaskSource, plan: Any, observer: Observer, keeper: Any = None) -> Any:
+def run_dask_tree(source: DaskSource, plan: Any, observer: Observer, keeper: PassKeeper | None = None) -> Any:
     """Fold every block where it is computed and merge what comes back, in the order of the rows.
 
     No client or scheduler is created, closed or changed. Lanes of blocks are folded one block after the other;

@@ -14,6 +14,7 @@ from streamcenters.chunks import Chunk, ChunkSource, DropsLabels, SelectsColumns
 from streamcenters.errors import LabelError, SourceError
 from streamcenters.labels import Labels, are_comparable, as_label_array, encode_labels, label_text
 from streamcenters.passes.running import run_pass
+from streamcenters.passes.skipping import run_readable
 
 # Takes values and the columns of them to use, returns one result per row.
 RowFunction = Callable[[Any, NDArray[np.intp], str], NDArray[Any]]
@@ -130,6 +131,11 @@ def apply_rows(
             f"{source.name} passes by once, so its rows would be gone after predicting them; "
             "predict batch by batch, or save the data as a Zarr store"
         )
+    if source.settings.on_bad_chunk == "skip":
+        raise SourceError(
+            f"each row of {source.name} is to get a result, so that none can be left out; "
+            "open it with on_bad_chunk='raise'"
+        )
     if isinstance(source, DropsLabels):
         source = source.without_labels()
     narrowed, columns = select_columns(source, support)
@@ -143,5 +149,5 @@ def count_hits(
 ) -> ClassHits:
     """Return how many rows of a labelled source are predicted right, one-shot iterators included."""
     narrowed, columns = select_columns(source, support)
-    counts = run_pass(narrowed, HitsPass(function, columns, classes))
+    counts = run_readable(narrowed, HitsPass(function, columns, classes))
     return ClassHits(len(classes)) if counts is None else counts

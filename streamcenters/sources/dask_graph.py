@@ -35,7 +35,9 @@ class BlockGraph:
 
     def __init__(self, tasks: Mapping[Key, Any], units: Sequence[Sequence[Key]]) -> None:
         self._units = units
-        self._tasks, self._needs = cull(tasks, {key for unit in units for key in unit})
+        self._tasks, needs = cull(tasks, {key for unit in units for key in unit})
+        # the future of a persisted block names itself
+        self._needs = {key: [needed for needed in found if needed != key] for key, found in needs.items()}
         self.n_users = self._find_shared()
 
     def _find_shared(self) -> dict[Key, int]:

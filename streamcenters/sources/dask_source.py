@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -173,9 +174,14 @@ class DaskSource:
         """The tasks of values, labels and weights by key, optimized together."""
         lazy = [part for part in (self.array, self._labels, self._weights) if isinstance(part, da.Array)]
         tasks: dict[Any, Any] = {}
-        for part in dask.optimize(*lazy):
-            tasks.update(part.__dask_graph__())
-        return tasks
+        for part, optimized in zip(lazy, dask.optimize(*lazy), strict=True):
+            tasks.update(optimized.__dask_graph__())
+            tasks.update(_futures_in(part))
+        if "zarr" not in sys.modules:
+            return tasks
+        from streamcenters.sources.dask_zarr_reading import read_directly
+
+        return read_directly(tasks)
 
     def row_blocks(self) -> list[RowBlock]:
         """Return the blocks, row by row."""
@@ -213,9 +219,16 @@ class DaskSource:
 
     def columns(self, support: NDArray[np.intp]) -> DaskSource:
         """Return the source of these columns alone, each block holding all of them."""
+        return self._with_array(self.array[:, support].rechunk({1: -1}))
+
+    def column_run(self, run: range) -> DaskSource:
+        """Return the source of consecutive columns alone, in blocks as they are."""
+        return self._with_array(self.array[:, run.start : run.stop])
+
+    def _with_array(self, array: Any) -> DaskSource:
         narrowed = copy.copy(self)
         narrowed.__dict__.pop("tasks", None)
-        narrowed.array = self.array[:, support].rechunk({1: -1})
+        narrowed.array = array
         narrowed.feature_names = None
         return narrowed
 
@@ -238,11 +251,21 @@ class DaskSource:
                 block.row_start,
                 self.column_starts[column],
                 self.shape[1],
+                block.number,
             )
 
     def reader(self) -> ChunkReader:
         """Refuse: a dask array is read by its scheduler."""
         raise SourceError("the blocks of a dask array are read by its scheduler; use chunks()")
+
+
+def _futures_in(lazy: Any) -> dict[Any, Any]:
+    """Return the persisted pieces of a collection by key; optimizing takes them out of its graph."""
+    if "distributed" not in sys.modules:
+        return {}
+    from distributed import futures_of
+
+    return {future.key: future for future in futures_of(lazy)}
 
 
 def whole_row_blocks(X: Any, support: NDArray[np.intp]) -> tuple[Any, NDArray[np.intp]]:
@@ -266,6 +289,7 @@ def as_chunk(
     row_start: int | None,
     column_start: int,
     n_features: int,
+    number: int,
 ) -> Chunk:
     """Return a computed block as a chunk."""
     values = values.tocsr() if sparse.issparse(values) else np.asarray(values)
@@ -279,4 +303,5 @@ def as_chunk(
         row_start=row_start or 0,
         column_start=column_start,
         n_features=n_features,
+        block=number if row_start is None else 0,
     )

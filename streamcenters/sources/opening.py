@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from streamcenters.chunks import DEFAULT_MEMORY, ChunkSource, ReadSettings
-from streamcenters.errors import ParameterError, SourceError
+from streamcenters.chunks import DEFAULT_MEMORY, DEFAULT_RETRIES, ChunkSource, ReadSettings
+from streamcenters.errors import SourceError
 from streamcenters.sources.in_memory import open_in_memory
 from streamcenters.sources.one_shot import OneShotSource
 
@@ -22,6 +22,8 @@ def open_source(
     memory: int = DEFAULT_MEMORY,
     progress: bool | Callable[[Any], None] | None = None,
     missing_chunks: str = "fill",
+    on_bad_chunk: str = "raise",
+    retries: int = DEFAULT_RETRIES,
 ) -> ChunkSource:
     """Return a source of chunks for data of any supported kind.
 
@@ -43,6 +45,11 @@ def open_source(
     missing_chunks : "fill" or "raise"
         A chunk that a Zarr store does not hold is its fill value by Zarr's rule; it is counted and a
         warning says so. "raise" refuses it.
+    on_bad_chunk : "raise" or "skip"
+        "skip" leaves out the rows of chunks of a Zarr store that are damaged, or missing with
+        missing_chunks="raise": everywhere, with a warning, and listed in `skipped_rows_`.
+    retries : int
+        How often a read is tried again, after waits that double, when the file system or the network fails.
 
     Examples
     --------
@@ -51,14 +58,12 @@ def open_source(
     >>> source.shape
     (10, 3)
     """
-    if missing_chunks not in ("fill", "raise"):
-        raise ParameterError(f"missing_chunks={missing_chunks!r} is neither 'fill' nor 'raise'")
-    settings = ReadSettings(threads, memory, progress)
+    settings = ReadSettings(threads, memory, progress, missing_chunks, on_bad_chunk, retries)
     package = _package_of(X)
     if isinstance(X, str | os.PathLike) or package == "zarr":
         from streamcenters.sources.zarr_source import open_zarr
 
-        return open_zarr(X, y, labels, sample_weight, settings, missing_chunks)
+        return open_zarr(X, y, labels, sample_weight, settings)
     if labels is not None:
         raise SourceError(
             f"labels={labels!r} names labels inside a Zarr group, but X is {type(X).__name__}; pass y"
@@ -68,9 +73,14 @@ def open_source(
             raise SourceError(f"{X.name} is a source already; pass y and sample_weight where it is opened")
         if settings != ReadSettings():
             raise SourceError(
-                f"{X.name} is a source already; pass threads, memory and progress where it is opened"
+                f"{X.name} is a source already; pass settings like threads and memory where it is opened"
             )
         return X
+    if on_bad_chunk == "skip":
+        raise SourceError(
+            f"on_bad_chunk='skip' leaves out chunks of Zarr stores, but X is {type(X).__name__}; "
+            "leave it out, or save the data as a Zarr store"
+        )
     if package == "dask":
         from streamcenters.sources.dask_source import DaskSource
 

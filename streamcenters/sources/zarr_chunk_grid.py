@@ -22,13 +22,28 @@ def whole(array: zarr.Array[Any]) -> Selection:
 
 
 def chunks_of(array: zarr.Array[Any], selection: Selection) -> list[Selection]:
-    """Return the chunks that a selection touches, cut at the edge of the array."""
-    grid = stored_shape(array)
+    """Return the chunks (or shards) that a selection touches, cut at the edge of the array."""
+    return _cells(array.shape, stored_shape(array), selection)
+
+
+def inner_chunks_of(array: zarr.Array[Any], selection: Selection) -> list[Selection]:
+    """Return the chunks inside of shards that a selection touches, cut at the edge of the array."""
+    return _cells(array.shape, tuple(array.chunks), selection)
+
+
+def overlap(selection: Selection, other: Selection) -> Selection:
+    """Return what two selections that touch have in common."""
+    return tuple(
+        slice(max(a.start, b.start), min(a.stop, b.stop)) for a, b in zip(selection, other, strict=True)
+    )
+
+
+def _cells(shape: tuple[int, ...], grid: tuple[int, ...], selection: Selection) -> list[Selection]:
     starts = [
         range(part.start // size * size, part.stop, size) for part, size in zip(selection, grid, strict=True)
     ]
     return [
-        tuple(slice(c, min(c + g, n)) for c, g, n in zip(corner, grid, array.shape, strict=True))
+        tuple(slice(c, min(c + g, n)) for c, g, n in zip(corner, grid, shape, strict=True))
         for corner in itertools.product(*starts)
     ]
 

@@ -11,9 +11,11 @@ import zarr
 from numpy.typing import NDArray
 
 from streamcenters.chunks import Chunk, ChunkReader, ReadSettings, even_row_spans, row_place
+from streamcenters.sources.damage import DamageRecord, SkippedRows, joined_damage, spans_without
+from streamcenters.sources.zarr_chunk_grid import Selection
 from streamcenters.sources.zarr_labels import LabelColumn, labels_between
 from streamcenters.sources.zarr_local_chunks import LocalChunks
-from streamcenters.sources.zarr_missing_chunks import report_missing_chunks
+from streamcenters.sources.zarr_missing_chunks import Gaps
 from streamcenters.sources.zarr_reading import BlockReader, with_fast_codecs
 
 # Small chunks are read several at a time, to hide the cost of a call; larger reads would leave the cache.
@@ -73,7 +75,10 @@ class ZarrDenseSource:
     settings: ReadSettings
     name: str
     plan: ReadPlan
-    missing_chunks: str
+    row_spans: NDArray[np.intp]
+    gaps: Gaps
+    damage: DamageRecord
+    left_out: tuple[SkippedRows, ...] = ()
     selected: NDArray[np.intp] | None = None
     is_rereadable: bool = True
 
@@ -86,23 +91,32 @@ class ZarrDenseSource:
         feature_names: NDArray[np.object_] | None,
         settings: ReadSettings,
         name: str,
-        missing_chunks: str,
     ) -> ZarrDenseSource:
         """Plan the reads of an opened array."""
         n_rows, n_features = array.shape
         min_units = _MIN_UNITS_THROUGH_ZARR if LocalChunks.of(array) is None else 1
         unit = _read_unit(array, settings)
         plan = plan_reads((n_rows, n_features), unit, array.dtype.itemsize, settings, min_units)
-        settings = replace(settings, threads=plan.n_threads)
+        spans = even_row_spans(n_rows, plan.rows)
+        n_chunks = len(spans) * max(1, -(-n_features // plan.columns))
         return cls(
-            with_fast_codecs(array), labels, weights, feature_names, settings, name, plan, missing_chunks
+            with_fast_codecs(array),
+            labels,
+            weights,
+            feature_names,
+            replace(settings, threads=plan.n_threads),
+            name,
+            plan,
+            spans,
+            Gaps(array, name),
+            DamageRecord(n_chunks if settings.on_bad_chunk == "skip" else 0),
         )
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of rows and features of the whole array."""
+        """Number of rows that are not left out, and of features of the whole array."""
         n_rows, n_features = self.array.shape
-        return n_rows, n_features
+        return n_rows - sum(part.n_rows for part in self.left_out), n_features
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -130,11 +144,6 @@ class ZarrDenseSource:
         n_columns = self.shape[1] if self.selected is None else len(self.selected)
         return self.shape[0] * n_columns * self.dtype.itemsize
 
-    @property
-    def row_spans(self) -> NDArray[np.intp]:
-        """First and last row of each read."""
-        return even_row_spans(self.shape[0], self.plan.rows)
-
     def labels_of(self, start: int, stop: int) -> NDArray[Any]:
         """Return the labels of some rows."""
         return labels_between(self.labels, start, stop, self.weights)
@@ -147,7 +156,12 @@ class ZarrDenseSource:
     @property
     def n_chunks(self) -> int:
         """Number of reads."""
-        return max(1, -(-self.shape[0] // self.plan.rows)) * self.n_column_blocks
+        return len(self.row_spans) * self.n_column_blocks
+
+    @property
+    def selects_all_columns(self) -> bool:
+        """Whether whole rows are read."""
+        return self.selected is None
 
     def columns(self, selected: NDArray[np.intp]) -> ZarrDenseSource:
         """Return the source of these columns alone: only the chunks that hold them are read."""
@@ -158,8 +172,12 @@ class ZarrDenseSource:
         return replace(self, labels=None)
 
     def announce(self) -> None:
-        """Say, once per pass, which chunks are missing."""
-        report_missing_chunks(self.array, self.name, self.missing_chunks)
+        """Say which chunks are missing."""
+        self.gaps.report(self.settings, _rows_of, self.left_out)
+
+    def leaving_out(self, rows: tuple[SkippedRows, ...]) -> ZarrDenseSource:
+        """Return the source of all rows but these, whole rows however the columns are chunked."""
+        return replace(self, row_spans=spans_without(self.row_spans, rows), left_out=(*self.left_out, *rows))
 
     def chunks(self, start: int = 0) -> Iterator[Chunk]:
         """Yield the blocks in order; each is valid until the next."""
@@ -171,17 +189,26 @@ class ZarrDenseSource:
         return _DenseReader(self)
 
 
+def _rows_of(part: Selection) -> tuple[int, int]:
+    return part[0].start, part[0].stop
+
+
 class _DenseReader:
     def __init__(self, source: ZarrDenseSource) -> None:
         self._source = source
-        self._blocks = BlockReader(source.array, source.name)
+        self._blocks = BlockReader(
+            source.array,
+            source.name,
+            source.settings.retries,
+            _rows_of,
+            was_stored=source.gaps.was_stored,
+        )
 
     def read(self, index: int) -> Chunk:
         source = self._source
         row_block, column_block = divmod(index, source.n_column_blocks)
-        n_rows, n_features = source.shape
-        start = row_block * source.plan.rows
-        stop = min(start + source.plan.rows, n_rows)
+        n_features = source.shape[1]
+        start, stop = (int(row) for row in source.row_spans[row_block])
         left = column_block * source.plan.columns
         right = min(left + source.plan.columns, n_features)
         rows = slice(start, stop)
@@ -190,6 +217,8 @@ class _DenseReader:
             if source.selected is None
             else self._gather(rows, source.selected)
         )
+        if source.damage.checked and source.selects_all_columns and not source.left_out:
+            source.damage.checked[index] = 1
         return Chunk(
             values,
             None if source.labels is None else source.labels.rows(start, stop, source.weights),
@@ -206,9 +235,11 @@ class _DenseReader:
         gathered = np.empty((rows.stop - rows.start, len(selected)), source.dtype)
         width = source.array.chunks[1]
         block_of = selected // width
-        for block in np.unique(block_of):
-            wanted = np.flatnonzero(block_of == block)
-            left = int(block) * width
-            values = self._blocks.read((rows, slice(left, min(left + width, source.shape[1]))))
-            gathered[:, wanted] = values[:, selected[wanted] - left]
+        with joined_damage() as part:
+            for block in np.unique(block_of):
+                wanted = np.flatnonzero(block_of == block)
+                left = int(block) * width
+                with part():
+                    values = self._blocks.read((rows, slice(left, min(left + width, source.shape[1]))))
+                    gathered[:, wanted] = values[:, selected[wanted] - left]
         return gathered

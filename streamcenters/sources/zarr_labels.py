@@ -10,10 +10,11 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
+from streamcenters.chunks import ReadSettings
 from streamcenters.errors import LabelError
 from streamcenters.labels import as_text
 from streamcenters.sources.zarr_chunk_grid import whole
-from streamcenters.sources.zarr_missing_chunks import report_missing_chunks
+from streamcenters.sources.zarr_missing_chunks import Gaps
 from streamcenters.sources.zarr_reading import read_slice
 
 # Labels up to this size are read once; longer columns are read along with the rows.
@@ -30,13 +31,14 @@ class LabelColumn:
     stored: Any
     class_names: NDArray[Any] | None
     name: str
+    retries: int = 0
 
     def rows(self, start: int, stop: int, weights: NDArray[np.float64] | None) -> NDArray[Any]:
         """Return the labels of the rows from start to stop; a row of weight 0 needs none."""
         rows = (slice(start, stop),)
         is_array = isinstance(self.stored, np.ndarray)
         column: NDArray[Any] = (
-            self.stored[start:stop] if is_array else read_slice(self.stored, rows, self.name)
+            self.stored[start:stop] if is_array else read_slice(self.stored, rows, self.name, self.retries)
         )
         if column.dtype.kind == "T":
             column = as_text(column)
@@ -69,11 +71,11 @@ def labels_between(
 
 
 def open_label_column(
-    stored: Any, class_names: Any, n_rows: int, name: str, missing_chunks: str
+    stored: Any, class_names: Any, n_rows: int, name: str, settings: ReadSettings
 ) -> LabelColumn:
     """Return a label column over an array, a Zarr array, or AnnData's categorical group."""
     if isinstance(stored, zarr.Group):
-        class_names, stored = _categorical(stored, name)
+        class_names, stored = _categorical(stored, name, settings.retries)
     if not isinstance(stored, zarr.Array):
         stored = np.asarray(stored)
     if stored.ndim != 1:
@@ -81,11 +83,11 @@ def open_label_column(
     if stored.shape[0] != n_rows:
         raise LabelError(f"X has {n_rows} rows, {name} has {stored.shape[0]} labels; give one label per row")
     if isinstance(stored, zarr.Array):
-        report_missing_chunks(stored, name, missing_chunks)
+        Gaps(stored, name).report(settings)
         # dtype.itemsize of variable-length text is that of a pointer, near enough for this choice
         if stored.shape[0] * stored.dtype.itemsize <= _READ_AT_ONCE:
-            stored = read_slice(stored, whole(stored), name)
-    return LabelColumn(stored, _as_names(class_names, stored.dtype, name), name)
+            stored = read_slice(stored, whole(stored), name, settings.retries)
+    return LabelColumn(stored, _as_names(class_names, stored.dtype, name), name, settings.retries)
 
 
 def _as_names(
@@ -107,7 +109,7 @@ def _as_names(
     return names
 
 
-def _categorical(group: zarr.Group, name: str) -> tuple[Any, zarr.Array[Any]]:
+def _categorical(group: zarr.Group, name: str, retries: int) -> tuple[Any, zarr.Array[Any]]:
     if group.attrs.get("encoding-type") != "categorical":
         raise LabelError(
             f"{name} is a Zarr group, not an array or a categorical column; name the labels themselves"
@@ -115,4 +117,4 @@ def _categorical(group: zarr.Group, name: str) -> tuple[Any, zarr.Array[Any]]:
     categories, codes = group["categories"], group["codes"]
     if not isinstance(categories, zarr.Array) or not isinstance(codes, zarr.Array):
         raise LabelError(f"{name} is a categorical column without arrays 'codes' and 'categories'")
-    return read_slice(categories, whole(categories), name), codes
+    return read_slice(categories, whole(categories), name, retries), codes

@@ -14,11 +14,12 @@ from streamcenters.chunks import ChunkSource, ReadSettings
 from streamcenters.errors import SourceError
 from streamcenters.labels import as_text
 from streamcenters.sources.in_memory import as_weights
+from streamcenters.sources.retrying import first_line, read_patiently
 from streamcenters.sources.zarr_chunk_grid import whole
 from streamcenters.sources.zarr_csr_source import ZarrCsrSource, csr_shape
 from streamcenters.sources.zarr_dense_source import ZarrDenseSource
 from streamcenters.sources.zarr_labels import LabelColumn, open_label_column
-from streamcenters.sources.zarr_reading import read_slice
+from streamcenters.sources.zarr_reading import open_member, read_slice
 
 _ROW_SPARSE = ("csr_matrix", "csr_array")
 
@@ -32,24 +33,20 @@ class _Opened:
     name: str
 
 
-def open_zarr(
-    X: Any, y: Any, labels: str | None, sample_weight: Any, settings: ReadSettings, missing_chunks: str
-) -> ChunkSource:
+def open_zarr(X: Any, y: Any, labels: str | None, sample_weight: Any, settings: ReadSettings) -> ChunkSource:
     """Return a source over a Zarr array, a group, or the store at a path."""
-    opened = _open_matrix(X)
+    opened = _open_matrix(X, settings.retries)
     n_rows = _matrix_shape(opened)[0]
-    column = _open_labels(opened, y, labels, n_rows, missing_chunks)
+    column = _open_labels(opened, y, labels, n_rows, settings)
     weights = as_weights(sample_weight, n_rows)
-    names = _feature_names(opened)
+    names = _feature_names(opened, settings.retries)
     if isinstance(opened.matrix, zarr.Array):
-        return ZarrDenseSource.open(
-            opened.matrix, column, weights, names, settings, opened.name, missing_chunks
-        )
-    return ZarrCsrSource.open(opened.matrix, column, weights, names, settings, opened.name, missing_chunks)
+        return ZarrDenseSource.open(opened.matrix, column, weights, names, settings, opened.name)
+    return ZarrCsrSource.open(opened.matrix, column, weights, names, settings, opened.name)
 
 
-def _open_matrix(X: Any) -> _Opened:
-    node = _open_node(X) if isinstance(X, str | os.PathLike) else X
+def _open_matrix(X: Any, retries: int) -> _Opened:
+    node = _open_node(X, retries) if isinstance(X, str | os.PathLike) else X
     name = str(X) if isinstance(X, str | os.PathLike) else _node_name(node)
     if isinstance(node, zarr.Array):
         return _Opened(_checked_array(node, name), None, name)
@@ -57,12 +54,12 @@ def _open_matrix(X: Any) -> _Opened:
         raise SourceError(f"{name} is {type(X).__name__}, not a Zarr array or group")
     if _is_csr(node):
         return _Opened(node, None, name)
-    if "X" not in node:
+    matrix = open_member(node, "X", name, retries)
+    if matrix is None:
         members = ", ".join(sorted(node.keys())) or "nothing"
         raise SourceError(
             f"the Zarr group {name} holds {members} but no X; pass the array itself, or name it X"
         )
-    matrix = node["X"]
     if isinstance(matrix, zarr.Group) and not _is_csr(matrix):
         kind = matrix.attrs.get("encoding-type", "a group of unknown kind")
         raise SourceError(f"X in {name} is {kind}; a dense array or a CSR group (AnnData layout) is needed")
@@ -71,18 +68,22 @@ def _open_matrix(X: Any) -> _Opened:
     return _Opened(matrix, node, name)
 
 
-def _open_node(path: str | os.PathLike[str]) -> zarr.Array[Any] | zarr.Group:
-    try:
+def _open_node(path: str | os.PathLike[str], retries: int) -> zarr.Array[Any] | zarr.Group:
+    def open_it() -> zarr.Array[Any] | zarr.Group:
         is_zip = os.fspath(path).endswith(".zip") and os.path.isfile(path)
         return zarr.open(zarr.storage.ZipStore(os.fspath(path), mode="r") if is_zip else path, mode="r")
+
+    try:
+        return read_patiently(open_it, os.fspath(path), retries)
     except ImportError as error:
         raise SourceError(
-            f"{os.fspath(path)!r} needs a package that is not installed ({_first_line(error)}); "
+            f"{os.fspath(path)!r} needs a package that is not installed ({first_line(error)}); "
             "pip install 'streamcenters[s3]' brings the one for S3"
         ) from error
-    except (FileNotFoundError, KeyError, ValueError, OSError) as error:
+    except Exception as error:  # damaged metadata make zarr raise nearly everything
         raise SourceError(
-            f"no Zarr store can be opened at {os.fspath(path)!r} ({_first_line(error)}); check the path"
+            f"no Zarr store can be opened at {os.fspath(path)!r} ({first_line(error)}); check the path, and "
+            "whether its zarr.json is whole"
         ) from error
 
 
@@ -106,22 +107,21 @@ def _matrix_shape(opened: _Opened) -> tuple[int, int]:
 
 
 def _open_labels(
-    opened: _Opened, y: Any, labels: str | None, n_rows: int, missing_chunks: str
+    opened: _Opened, y: Any, labels: str | None, n_rows: int, settings: ReadSettings
 ) -> LabelColumn | None:
     if y is not None:
-        return open_label_column(y, None, n_rows, "y", missing_chunks)
-    if labels is None and (opened.group is None or "y" not in opened.group):
-        return None
+        return open_label_column(y, None, n_rows, "y", settings)
     path = labels or "y"
-    if opened.group is None or path not in opened.group:
+    column = None if opened.group is None else open_member(opened.group, path, opened.name, settings.retries)
+    if labels is None and column is None:
+        return None
+    if opened.group is None or column is None:
         raise SourceError(f"{opened.name} holds no labels at {path!r}; pass labels= with their path, or y")
     class_names = opened.group.attrs.get("class_names") if path == "y" else None
-    return open_label_column(
-        opened.group[path], class_names, n_rows, f"{path} in {opened.name}", missing_chunks
-    )
+    return open_label_column(column, class_names, n_rows, f"{path} in {opened.name}", settings)
 
 
-def _feature_names(opened: _Opened) -> NDArray[np.object_] | None:
+def _feature_names(opened: _Opened, retries: int) -> NDArray[np.object_] | None:
     n_features = _matrix_shape(opened)[1]
     holders = [opened.matrix] if opened.group is None else [opened.group, opened.matrix]
     for holder in holders:
@@ -132,7 +132,7 @@ def _feature_names(opened: _Opened) -> NDArray[np.object_] | None:
         var: Any = opened.group["var"]
         index = var.attrs.get("_index")
         if isinstance(index, str) and index in var:
-            stored = read_slice(var[index], whole(var[index]), f"var/{index} in {opened.name}")
+            stored = read_slice(var[index], whole(var[index]), f"var/{index} in {opened.name}", retries)
             return _checked_names(as_text(stored).astype(object), n_features, opened.name)
     return None
 
@@ -149,7 +149,3 @@ def _checked_names(names: NDArray[np.object_], n_features: int, place: str) -> N
 
 def _node_name(node: Any) -> str:
     return str(getattr(node, "store_path", None) or "the Zarr store")
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -25,9 +25,11 @@ from streamcenters.errors import (
 )
 from streamcenters.passes.checkpointing import ChunkSet, RestorablePlan
 from streamcenters.passes.fingerprint import describe_differences, take_fingerprint
+from streamcenters.sources.damage import SkipsRows
 from streamcenters.storage.atomic_file import remove_leftovers
 from streamcenters.storage.checked_file import FileKind, read_checked, write_checked
 from streamcenters.storage.labels_on_disk import labels_from_json, labels_to_json
+from streamcenters.storage.skipped_on_disk import skipped_from_json, skipped_to_json
 
 CHECKPOINT = FileKind("checkpoint", 1, CheckpointError, "delete it to begin anew, or restore it from a copy")
 
@@ -93,6 +95,22 @@ class Checkpoint:
                 f"the checkpoint {self.path} cannot be written: {folder} is not a folder that can be written to"
             )
         return KeptFit(self, estimator, settings, source)
+
+    def leave_out_again(self, source: ChunkSource) -> None:
+        """Tell a source which rows the fit that wrote the file had left out, because their chunks are damaged."""
+        if (
+            source.settings.on_bad_chunk == "skip"
+            and isinstance(source, SkipsRows)
+            and os.path.lexists(self.path)
+        ):
+            header, _ = read_checked(self.path, kind=CHECKPOINT)
+            rows = skipped_from_json(header.get("left_out", []))
+            n_rows = source.shape[0] or 0
+            if any(part.stop > n_rows for part in rows):
+                raise CheckpointError(
+                    f"{self.path} is the checkpoint of a store with more rows than {source.name}; {CHECKPOINT.remedy}"
+                )
+            source.damage.add(rows)
 
     def remove(self) -> None:
         """Remove the file, if there is one, and what killed processes left beside it."""
@@ -180,6 +198,7 @@ class KeptFit:
             **self._identity,
             "stage": stage,
             "done": done.intervals,
+            "left_out": skipped_to_json(getattr(self._source, "left_out", ())),
             "classes": None if classes is None else labels_to_json(classes),
         }
         state = {} if accumulator is None else accumulator.to_arrays()

@@ -56,6 +56,7 @@ def test_fit_scores_on_a_held_out_store(cli, store, make_store, tmp_path):
         "data": held_out,
         "rows": 40,
         "accuracy": sc.load(tmp_path / "m").score(held_out),
+        "skipped_rows": [],
     }
 
 
@@ -176,7 +177,11 @@ def test_info_describes_a_model_file(cli, model):
     assert (document["kind"], document["estimator"], document["format_version"]) == ("model", "L2Centers", 1)
     assert document["parameters"]["scale"] == "std"
     assert document["classes"][0] == {"class": "apple", "rows": 30}
-    assert "format version 1" in cli.run_here("info", model).stdout
+    (origin,) = document["lineage"]["origins"]
+    assert origin["updates"] == 1
+    shown = cli.run_here("info", model).stdout
+    assert "format version 1" in shown
+    assert f"lineage     {origin['origin']} (1 update)" in shown
 
 
 def test_info_describes_a_store(cli, store):

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zarr
+from hostile.damaged_files import chunk_files, hide_zarrs
 from sample_data import labelled_rows, model_state, statistics, write_array, write_csr_group, write_group
 from zarr.codecs import BloscCodec, BytesCodec, GzipCodec, ZstdCodec
 
@@ -42,24 +43,6 @@ def pipeline(request, monkeypatch):
     if request.param == "zarr":
         hide_zarrs(monkeypatch)
     return request.param
-
-
-def hide_zarrs(monkeypatch):
-    from importlib.util import find_spec
-
-    monkeypatch.setattr(
-        "streamcenters.sources.zarr_reading.importlib.util.find_spec",
-        lambda name, *rest: None if name == "zarrs" else find_spec(name, *rest),
-    )
-
-
-def chunk_files(path):
-    """Return the files of a Zarr array that hold chunks, in order."""
-    metadata = {"zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata"}
-    files = [file for file in Path(path).rglob("*") if file.is_file() and file.name not in metadata]
-    return sorted(
-        files, key=lambda file: [int(part) for part in re.findall(r"\d+", str(file.relative_to(path)))]
-    )
 
 
 def refused(model, verb, *arguments, words, error=ChunkError):
