@@ -143,7 +143,8 @@ def mark_subject(folder: Path) -> Subject:
 def checkpoint_subject(folder: Path) -> Subject:
     """A checkpoint of a fit that stopped in the middle; to load it is to go on."""
     store = write_group(folder / "rows.zarr", X, NAMES, (6, 5))
-    path = folder / "state.safetensors"
+    (folder / "state").mkdir()
+    path = folder / "state" / "state.safetensors"
     zarr_dense_source._READ_BYTES = zarr_dense_source._MIN_UNITS_THROUGH_ZARR = 1
 
     def go_on(progress: Any = None) -> Any:
