@@ -169,7 +169,9 @@ def _read(path: str, kind: FileKind) -> tuple[dict[str, Any], dict[str, NDArray[
                 raise kind.error(f"{path} is {_what_else(metadata)}, but not a {kind.name} of streamcenters")
             header = _parse(metadata[kind.key], path, kind)
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, TypeError, AttributeError, KeyError) as error:
+    except kind.error:
+        raise
+    except (SafetensorError, TypeError, AttributeError, KeyError, ValueError, OverflowError) as error:
         raise kind.error(f"{path} is damaged or truncated ({error}); {kind.remedy}") from error
     return header, arrays
 

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,13 +14,16 @@ from typing import Any
 
 import numpy as np
 from file_mutations import BLIND, STRUCTURED, Mutation, odd_array, odd_field
-from sample_data import labelled_rows, model_state
+from sample_data import labelled_rows, model_state, write_group
 
 import streamcenters as sc
 from streamcenters.errors import StreamcentersError
 from streamcenters.jobs import durable_state, job_records
+from streamcenters.passes.events import ChunkFolded
+from streamcenters.sources import zarr_dense_source
 from streamcenters.storage import journal
 from streamcenters.storage.checked_file import FileKind, read_checked, write_checked
+from streamcenters.storage.checkpoint_file import CHECKPOINT
 from streamcenters.storage.model_file import MODEL
 
 X, Y = labelled_rows(60, 5)
@@ -136,6 +140,37 @@ def mark_subject(folder: Path) -> Subject:
     return Subject("mark of a journal", path / "acknowledged", lambda: job_state(path), BLIND)
 
 
+def checkpoint_subject(folder: Path) -> Subject:
+    """A checkpoint of a fit that stopped in the middle; to load it is to go on."""
+    store = write_group(folder / "rows.zarr", X, NAMES, (6, 5))
+    (folder / "state").mkdir()
+    path = folder / "state" / "state.safetensors"
+    zarr_dense_source._READ_BYTES = zarr_dense_source._MIN_UNITS_THROUGH_ZARR = 1
+
+    def go_on(progress: Any = None) -> Any:
+        source = sc.open_source(store, threads=1, memory=2 * X[:6].nbytes, progress=progress)
+        checkpoint = sc.Checkpoint(path, every=1e-9, max_share=1.0)
+        return model_state(sc.L2Centers(k=2).fit(source, checkpoint=checkpoint))
+
+    with contextlib.suppress(InterruptedError):
+        go_on(_StopAtChunk(5))
+    kept = path.read_bytes()
+    state = go_on()
+    path.write_bytes(kept)
+    return Subject("checkpoint", path, go_on, [*BLIND, *STRUCTURED], [state], forge=forged(path, CHECKPOINT))
+
+
+class _StopAtChunk:
+    def __init__(self, n_chunks: int) -> None:
+        self._left = n_chunks
+
+    def __call__(self, event: object) -> None:
+        time.sleep(0.02)  # so that a checkpoint is due at every chunk
+        self._left -= isinstance(event, ChunkFolded)
+        if self._left == 0:
+            raise InterruptedError
+
+
 def _states_of_prefixes(path: Path, log: Path) -> list[Any]:
     whole = log.read_bytes()
     (path / "acknowledged").unlink()
@@ -215,6 +250,7 @@ def all_subjects(folder: Path) -> list[Subject]:
             f, "model, l1 sketches", sc.L1Centers(k=2, medians="sketch", sketch_size=64), X
         ),
         "bayes": lambda f: model_subject(f, "model, naive Bayes", sc.SparseMultinomialNB(k=2), np.abs(X)),
+        "checkpoint": checkpoint_subject,
         "snapshot": snapshot_subject,
         "journal": lambda f: journal_subject(f, has_mark=True),
         "unmarked": lambda f: journal_subject(f, has_mark=False),
