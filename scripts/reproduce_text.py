@@ -6,10 +6,10 @@ Sets: mpqa sst2 imdb 20news, read from ../shared/data/text unless --data names a
 (label TAB text a line). Word counts; 0.1, 1, 5 and 10 % of the words, selected by SparseMultinomialNB on counts
 and on presence (a word counts once a text), odds ratio, thresholded naive Bayes and l1 logistic regression; then a
 naive Bayes, a linear SVM or a logistic regression on the counts of those words. Writes text-table.md and text.svg
-into docs/. Seconds are those of the processor; of ours the best of three runs, learning included. The time of l1 logistic regression is that
-of the one fit that keeps enough words, the search for its penalty left out, as in the paper. MPQA has no test set of
-its own: every fifth row is one. SST2 is trained on phrases, as in the paper. Smoothing is 1 throughout; the paper
-tuned it.
+into docs/. Seconds are those of the processor; of ours the best of three runs, learning included; of l1 logistic
+regression the one fit that keeps enough words, the search for its penalty left out, as in the paper. MPQA has no test
+set of its own: every fifth row is one. SST2 is trained on phrases, as in the paper. Smoothing is 1 throughout; the
+paper tuned it.
 """
 
 from __future__ import annotations
@@ -185,7 +185,8 @@ def as_markdown(rows: list[dict[str, object]]) -> str:
     """Return a table: a line per set, level and selector, the second stages side by side."""
     stages = list(second_stages())
     titles = [
-        "set", "words", "level", "selector", *stages, "CPU seconds", "times faster than l1", "training likelihood", "note",
+        "set", "words", "level", "selector", *stages, "CPU seconds", "times faster than l1", "training likelihood",
+        "note",
     ]  # fmt: skip
     lines = ["| " + " | ".join(titles) + " |", "|---" * len(titles) + "|"]
     for start in range(0, len(rows), len(stages)):

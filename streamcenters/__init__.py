@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     )
     from streamcenters.estimators.comparing import compare_rankings
     from streamcenters.estimators.sliding_window import SlidingWindow
+    from streamcenters.jobs import open_job
     from streamcenters.sources import open_source
     from streamcenters.storage import Checkpoint, load, save
 
@@ -40,6 +41,7 @@ _HOMES = {
     "ThresholdedMultinomialNB": "streamcenters.estimators",
     "compare_rankings": "streamcenters.estimators.comparing",
     "load": "streamcenters.storage",
+    "open_job": "streamcenters.jobs",
     "open_source": "streamcenters.sources",
     "save": "streamcenters.storage",
 }
@@ -55,6 +57,7 @@ __all__ = [
     "ThresholdedMultinomialNB",
     "compare_rankings",
     "load",
+    "open_job",
     "open_source",
     "save",
 ]

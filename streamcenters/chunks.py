@@ -43,6 +43,8 @@ class Chunk:
         Number of columns of the whole; 0 stands for "as many as this block has".
     feature_offset : int
         Number of the first feature, for messages, where a block of columns is folded on its own.
+    block : int
+        Number of the block of rows where `row_start` cannot tell blocks apart: in a dask array.
 
     Examples
     --------
@@ -60,6 +62,7 @@ class Chunk:
     column_start: int = 0
     n_features: int = 0
     feature_offset: int = 0
+    block: int = 0
 
     def __post_init__(self) -> None:
         for name, column in (("labels", self.labels), ("weights", self.weights)):

@@ -58,6 +58,18 @@ class ModelFileError(StreamcentersError, ValueError):
     """A file is not a model, is damaged, or was written by a newer version."""
 
 
+class JobError(StreamcentersError, ValueError):
+    """A folder is no job, a job is damaged, or what it is asked to do does not fit what it holds."""
+
+
+class JobBusyError(JobError, TimeoutError):
+    """Another process holds the job."""
+
+
+class JobWriteError(JobError, OSError):
+    """The disk did not take what a job had to write; the job is as it was before."""
+
+
 class CheckpointError(StreamcentersError, ValueError):
     """A checkpoint is damaged, belongs to another fit, or cannot be written where it should be."""
 

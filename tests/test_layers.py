@@ -13,7 +13,7 @@ ROOT = Path(streamcenters.__file__).parent
 # A stage imports only stages above it.
 STAGES = [
     "errors", "chunks", "labels", "kernels", "sketches", "accumulators", "gains", "sources", "passes", "storage",
-    "selection", "estimators", "reports", "command_line",
+    "selection", "estimators", "jobs", "reports", "command_line",
 ]  # fmt: skip
 FILES = sorted(ROOT.rglob("*.py"))
 # Back ends, and the words in a file's name that allow them.

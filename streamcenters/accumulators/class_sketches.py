@@ -350,6 +350,8 @@ class ClassSketches:
     @classmethod
     def from_arrays(cls, classes: Labels, arrays: Mapping[str, NDArray[Any]]) -> ClassSketches:
         """Rebuild an accumulator from `to_arrays`; refuses arrays that do not fit together."""
+        if arrays["base_key"].dtype != np.uint64 or arrays["class_rows"].shape != (len(classes),):
+            raise InputError("the key and the rows of the classes do not fit the sketches")
         size, with_missing, back_end = (int(x) for x in arrays["settings"])
         sketches = cls(
             classes[:0], 0, size=size, with_missing=bool(with_missing), back_end=BACK_ENDS[back_end]

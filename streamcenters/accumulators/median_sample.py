@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -36,17 +35,17 @@ def hash_rows(start: int, n_rows: int, seed: int) -> Hashes:
 
 
 def _hashes_of(chunk: Chunk, seed: int) -> Hashes:
-    # the blocks of a dask array all start at row 0; their place tells them apart
-    stream = zlib.crc32(chunk.place.encode()) if chunk.place.startswith("block ") else 0
-    return hash_rows(chunk.row_start, chunk.n_rows, seed + stream)
+    # blocks far apart in 2**64: rows of different blocks do not meet
+    return hash_rows(chunk.row_start + (chunk.block << 40), chunk.n_rows, seed)
 
 
 def sampled_rows(
     chunk: Chunk, codes: NDArray[np.intp], thresholds: NDArray[np.float64], seed: int
 ) -> NDArray[np.intp]:
     """Return the rows of a chunk whose hash lies below the threshold of their class."""
-    parts = _hashes_of(chunk, seed).astype(np.float64) * 2.0**-64
-    return np.flatnonzero((codes >= 0) & (parts < thresholds[codes]))
+    counted = np.flatnonzero(codes >= 0)
+    parts = _hashes_of(chunk, seed)[counted].astype(np.float64) * 2.0**-64
+    return counted[parts < thresholds[codes[counted]]]
 
 
 @dataclass(frozen=True, slots=True)

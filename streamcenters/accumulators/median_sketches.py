@@ -80,6 +80,12 @@ class SketchedMoments:
         """Bytes of all arrays."""
         return self.moments.n_bytes + self.sketches.n_bytes
 
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({len(self.classes)} classes x {self.n_features} features of "
+            f"{self.class_rows.sum()} rows, sketch size {self.sketches.size}, {self.n_bytes / 2**20:.1f} MB)"
+        )
+
     @property
     def is_decayed(self) -> bool:
         """Whether weights were scaled: never."""

@@ -39,6 +39,16 @@ _COUNT = Kind("a whole number of at least 1", lambda value: _is_whole(value) and
 _COUNT_OR_ZERO = Kind("a whole number of at least 0", lambda value: _is_whole(value) and value >= 0)
 _POSITIVE = Kind("a positive number", lambda value: _is_number(value) and 0 < value < math.inf)
 _SIZE = Kind("a size like '512MB'", lambda value: isinstance(value, str) or _is_whole(value), parse_size)
+_SECONDS = Kind("a number of seconds from 0 up", lambda value: _is_number(value) and value >= 0)
+_YES_OR_NO = Kind("true or false", lambda value: isinstance(value, bool))
+_BATCH_ID = Kind(
+    "a text or a whole number", lambda value: _is_whole(value) or (isinstance(value, str) and value != "")
+)
+_CLASSES = Kind(
+    "a list of labels, or a text with commas between them",
+    lambda value: isinstance(value, list | str) and len(value) > 0,
+    lambda value: [parse_label(label) for label in value.split(",")] if isinstance(value, str) else value,
+)
 _FILL_OR_RAISE = Kind("'fill' or 'raise'", lambda value: value in ("fill", "raise"))
 _RAISE_OR_SKIP = Kind("'raise' or 'skip'", lambda value: value in ("raise", "skip"))
 
@@ -57,6 +67,17 @@ _KNOWN: dict[str, dict[str, Kind]] = {
     },
     "estimator": {"name": _TEXT},
     "model": {"path": _TEXT},
+    "job": {
+        "path": _TEXT,
+        "batch_id": _BATCH_ID,
+        "consume": _YES_OR_NO,
+        "store_name": _TEXT,
+        "classes": _CLASSES,
+        "window_rows": _COUNT,
+        "window_batches": _COUNT,
+        "half_life": _POSITIVE,
+        "wait": _SECONDS,
+    },
     "checkpoint": {"path": _TEXT, "every": _POSITIVE},
     "held_out": {"path": _TEXT, "labels": _TEXT},
     "predict": {"data": _TEXT, "output": _TEXT},
@@ -180,6 +201,19 @@ def parse_value(text: str) -> Any:
     if parsed.keys() != {"value"}:
         raise CommandError(f"{text!r} is more than one TOML value")
     return parsed["value"]
+
+
+def parse_label(text: str) -> Any:
+    """Return a label or id as it is meant on the command line: a whole number if it is written as one.
+
+    Examples
+    --------
+    >>> parse_label("7"), parse_label("007"), parse_label(" T cell ")
+    (7, '007', 'T cell')
+    """
+    text = text.strip()
+    is_whole = re.fullmatch(r"0|-?[1-9]\d{0,17}", text) is not None
+    return int(text) if is_whole else text
 
 
 def parse_assignment(text: str) -> tuple[str, Any]:

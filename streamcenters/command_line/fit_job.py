@@ -21,6 +21,8 @@ from streamcenters.command_line.model_facts import (
     class_rows,
     classes_on_a_line,
     listed,
+    median_facts,
+    medians_on_a_line,
     one_line,
     ranked_features,
     ranking_grid,
@@ -190,6 +192,7 @@ def _learned_document(learned: Learned) -> dict[str, Any]:
         "certificate": certificate(model),
         "classes": class_rows(model),
         "skipped_rows": skipped_document(model.skipped_rows_),
+        "medians": median_facts(model),
         "learning": {
             **learned.meter.document(),
             "peak_memory_growth_bytes": learned.memory.growth,
@@ -206,12 +209,14 @@ def _data_sentence(learned: Learned) -> str:
 
 def _learning_pairs(learned: Learned) -> list[tuple[str, str]]:
     model = learned.model
+    medians = median_facts(model)
     return [
         ("classes", classes_on_a_line(class_rows(model))),
         *skipped_pairs(model.skipped_rows_),
         ("throughput", learned.meter.sentence()),
         ("peak memory", _memory_sentence(learned)),
         ("selected", f"{len(model.support_):,} of {model.n_features_in_:,} features"),
+        *([] if medians is None else [("medians", medians_on_a_line(medians))]),
         *certificate_pairs(certificate(model)),
     ]
 

@@ -113,7 +113,7 @@ _output = _options(
     click.option("--json", "shows_json", is_flag=True, help="One JSON document on standard output."),
     click.option("--quiet", "is_quiet", is_flag=True, help="No progress, and no summary of what was saved."),
 )
-_model = click.option("--model", "model__path", metavar="FILE", help="Model file.")
+_model = click.option("--model", "model__path", metavar="FILE", help="Model file, or the folder of a job.")
 _k = click.option("--k", "k", metavar="N", help="Use another k than the model's; no data is read for it.")
 
 
@@ -139,13 +139,63 @@ _k = click.option("--k", "k", metavar="N", help="Use another k than the model's;
 @_reading
 @_output
 def fit(k: str | None, scale: str | None, assignments: tuple[str, ...], **options: Any) -> None:
-    """Learn from a store in one pass and save the model."""
+    """Learn from a store and save the model."""
     from streamcenters.command_line.fit_job import run_fit
 
     tables = _gather(options, _parameters(k, scale, assignments))
     if options["data__path"] or options["held_out__path"]:
         tables.pop("planted", None)  # data of the user's own are not made up
     _run(options, lambda screen: run_fit(tables, screen))
+
+
+@commands.command()
+@click.argument("target", metavar="JOB-OR-TOML", required=False)
+@click.option("--config", "config_option", metavar="FILE", help="TOML file.")
+@click.option(
+    "--data", "data__path", metavar="STORE", help="Zarr store: a batch, or with --consume one that grows."
+)
+@click.option("--labels", "data__labels", metavar="PATH", help="Labels inside the store, obs/cell_type say.")
+@click.option(
+    "--batch-id", "batch_id", metavar="ID", help="What tells the batch from others; default: its path."
+)
+@click.option(
+    "--consume", "job__consume", is_flag=True, default=None, help="Take the rows that came since last time."
+)
+@click.option(
+    "--store-name", "job__store_name", metavar="NAME", help="Tells apart several stores to consume."
+)
+@click.option("--forget", "forgets", is_flag=True, help="Take the batch out again instead.")
+@click.option("--estimator", "estimator__name", metavar="NAME", help="Of a new job; default: L2Centers.")
+@click.option("--k", "k", metavar="N", help="Features to select: a number, a fraction or 'all'.")
+@click.option("--scale", "scale", metavar="none|std|within", help="What each feature is divided by.")
+@click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="Any other parameter.")
+@click.option(
+    "--classes", "job__classes", metavar="A,B,...", help="All labels that may ever come, for a new job."
+)
+@click.option("--window-rows", "job__window_rows", type=int, metavar="N", help="Keep the newest N rows.")
+@click.option(
+    "--window-batches", "job__window_batches", type=int, metavar="N", help="Keep the newest N batches."
+)
+@click.option(
+    "--half-life", "job__half_life", type=float, metavar="ROWS", help="Halve old weights every so many rows."
+)
+@click.option(
+    "--wait", "job__wait", type=float, metavar="SECONDS", help="Wait for another update; default: 60."
+)
+@_reading
+@_output
+def update(
+    target: str | None, batch_id: str | None, forgets: bool, k: str | None, scale: str | None,
+    assignments: tuple[str, ...], **options: Any,
+) -> None:  # fmt: skip
+    """Learn a batch, or what was appended to a store, in a job: each once, whatever is killed."""
+    from streamcenters.command_line.update_job import job_settings, run_update
+
+    is_config = target is not None and target.endswith(".toml")
+    options["config"] = target if is_config else None
+    named = job_settings(None if is_config else target, batch_id)
+    tables = _gather(options, [*_parameters(k, scale, assignments), *named])
+    _run(options, lambda screen: run_update(tables, screen, forgets))
 
 
 @commands.command()
@@ -208,7 +258,7 @@ def rank(k: str | None, **options: Any) -> None:
 @click.option("--labels", metavar="PATH", help="Labels inside the store.")
 @_output
 def info(target: str, labels: str | None, **options: Any) -> None:
-    """Describe a model file, a Zarr store, or both as a TOML file names them."""
+    """Describe a model file, a job, a Zarr store, or what of them a TOML file names."""
     from streamcenters.command_line.info_job import run_info
 
     _run(options, lambda screen: run_info(target, labels))

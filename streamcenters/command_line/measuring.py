@@ -13,7 +13,9 @@ from streamcenters.passes.progress import describe_speed
 
 
 class PassMeter:
-    """Counts the rows, bytes and seconds of a pass, and hands its events on.
+    """Counts the rows, bytes and seconds of one or more passes over the same rows, and hands their events on.
+
+    `n_rows` are those of the longest pass; bytes and seconds add up.
 
     Examples
     --------
@@ -27,6 +29,8 @@ class PassMeter:
     def __init__(self, onward: Observer = ignore_events) -> None:
         self._onward = onward
         self._began = 0.0
+        self._rows_of_pass = 0
+        self.n_passes = 0
         self.n_rows = 0
         self.n_bytes = 0
         self.seconds = 0.0
@@ -35,23 +39,27 @@ class PassMeter:
         """Count an event."""
         if isinstance(event, PassStarted):
             self._began = time.perf_counter()
-            self.n_rows = self.n_bytes = 0
+            self._rows_of_pass = 0
+            self.n_passes += 1
         elif isinstance(event, ChunkFolded):
-            self.n_rows += event.n_rows
+            self._rows_of_pass += event.n_rows
+            self.n_rows = max(self.n_rows, self._rows_of_pass)
             self.n_bytes += event.n_bytes
         elif isinstance(event, PassEnded):
-            self.seconds = time.perf_counter() - self._began
+            self.seconds += time.perf_counter() - self._began
         self._onward(event)
 
     def sentence(self) -> str:
         """Return the counts and speeds for people."""
         speed = describe_speed(self.n_rows, self.n_bytes, self.seconds)
-        return f"{speed} ({self.n_rows:,} rows in {self.seconds:.2f} s)"
+        passes = f", {self.n_passes} passes" if self.n_passes > 1 else ""
+        return f"{speed} ({self.n_rows:,} rows in {self.seconds:.2f} s{passes})"
 
     def document(self) -> dict[str, Any]:
         """Return the counts and speeds for a JSON document."""
         seconds = max(self.seconds, 1e-9)
         return {
+            "passes": self.n_passes,
             "rows": self.n_rows,
             "bytes": self.n_bytes,
             "seconds": self.seconds,

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamcenters.command_line.findings import Grid
+from streamcenters.command_line.sizes import format_size
+from streamcenters.estimators import L1Centers
 
 # With more classes than this a table on the screen names the extremes instead of all centers.
 _MAX_CENTER_COLUMNS = 6
@@ -67,6 +69,39 @@ def classes_on_a_line(classes: Sequence[dict[str, Any]]) -> str:
     'a (1,200), b (7)'
     """
     return listed([f"{entry['class']} ({entry['rows']:,})" for entry in classes])
+
+
+def median_facts(model: Any) -> dict[str, Any] | None:
+    """Return how the medians of an l1 model were found and what sketches may have missed, for a JSON document."""
+    if not isinstance(model, L1Centers):
+        return None
+    return {
+        "found_by": model.medians_,
+        "rank_error": model.rank_error().tolist(),
+        "could_flip": model.could_flip().tolist(),
+        "bytes": model.n_bytes_,
+    }
+
+
+def medians_on_a_line(facts: dict[str, Any]) -> str:
+    """Return the same for people.
+
+    Examples
+    --------
+    >>> medians_on_a_line({"found_by": "exact", "rank_error": [0.0], "could_flip": [], "bytes": 2_000})
+    'exact (2 kB)'
+    >>> medians_on_a_line({"found_by": "sketch", "rank_error": [12.5], "could_flip": [4, 7], "bytes": 2_000})
+    'sketch (2 kB), each 99 % surely within 12 rows of the middle; 2 features could be selected or not: 4, 7'
+    """
+    text = f"{facts['found_by']} ({format_size(facts['bytes'])})"
+    if facts["found_by"] == "tdigest":
+        return f"{text}, without a proven rank error"
+    if any(facts["rank_error"]):
+        text += f", each 99 % surely within {max(facts['rank_error']):,.0f} rows of the middle"
+    if facts["could_flip"]:
+        n_flips = len(facts["could_flip"])
+        text += f"; {n_flips:,} features could be selected or not: {listed(facts['could_flip'])}"
+    return text
 
 
 def certificate(model: Any) -> dict[str, Any] | None:

@@ -8,6 +8,7 @@ from streamcenters.chunks import DEFAULT_MEMORY, DEFAULT_RETRIES, ChunkSource
 from streamcenters.command_line.configuration import Tables, require
 from streamcenters.command_line.estimator_table import at_k
 from streamcenters.command_line.measuring import PassMeter
+from streamcenters.jobs import is_job, open_job
 from streamcenters.sources import open_source
 from streamcenters.storage import load
 
@@ -28,8 +29,12 @@ def open_data(tables: Tables, path: str, labels: str | None, meter: PassMeter) -
 
 
 def load_model(tables: Tables, k: Any) -> Any:
-    """Return the model of [model], with the k of the option --k if there is one."""
-    return at_k(load(require(tables, "model", "path", "--model")), k)
+    """Return the model of [model], a file or a job, with the k of the option --k if there is one."""
+    path = require(tables, "model", "path", "--model")
+    if not is_job(path):
+        return at_k(load(path), k)
+    with open_job(path, read_only=True) as job:
+        return at_k(job.model, k)
 
 
 def held_out_labels(tables: Tables) -> str | None:

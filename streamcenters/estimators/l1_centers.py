@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any, Self
 
 import numpy as np
@@ -13,9 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from streamcenters.accumulators.median_sketches import SketchedMoments
 from streamcenters.chunks import ChunkSource
-from streamcenters.errors import ForgetError, InputError, ParameterError, SourceError, StreamcentersWarning
+from streamcenters.errors import ForgetError, InputError, SourceError, StreamcentersWarning
 from streamcenters.estimators.fitted_state import FittedState
 from streamcenters.estimators.guarding import derived
+from streamcenters.estimators.median_rules import can_learn_more, check_parameters
 from streamcenters.estimators.streaming_classifier import StreamingClassifier
 from streamcenters.gains.center_models import CenterStatistics, full_centers
 from streamcenters.gains.median_flips import could_flip, gain_errors
@@ -26,26 +28,9 @@ from streamcenters.passes import run_pass
 from streamcenters.passes.checkpointing import FitKeeper
 from streamcenters.passes.median_search import find_medians
 from streamcenters.passes.median_sketch_pass import SketchPass
-from streamcenters.passes.median_sources import in_order
 from streamcenters.passes.moments_pass import MomentsPass
 from streamcenters.passes.skipping import on_readable_rows
 from streamcenters.sources.damage import known_damage
-
-_WAYS = ("auto", "exact", "sketch", "tdigest")
-
-
-def _can_learn_more(model: L1Centers) -> bool:
-    if model.medians == "exact":
-        raise AttributeError(
-            "medians='exact' cannot learn batch by batch: old rows are not there to be read again; "
-            "use medians='auto' or 'sketch', and refine() at the end"
-        )
-    if model._is_fitted() and model.medians_ == "exact":
-        raise AttributeError(
-            "this model holds exact medians, which cannot learn more rows; fit on all rows, "
-            "or fit with medians='sketch' and then partial_fit"
-        )
-    return True
 
 
 class L1Centers(StreamingClassifier):
@@ -83,6 +68,7 @@ class L1Centers(StreamingClassifier):
     ----------
     classes_, class_count_ : labels, and the weight of their rows
     medians_ : "exact", "sketch" or "tdigest"
+    n_bytes_ : bytes of what was learned
     gains_, ranking_, support_ : gain per feature, all features best first, the k selected ascending
     centers_ : float64 of shape (n_classes, n_features), in the units of X
     scale_ : float64 of shape (n_features,) or None
@@ -146,6 +132,11 @@ class L1Centers(StreamingClassifier):
         """How the medians were found: "exact", "sketch" or "tdigest"."""
         return self._learned().kind
 
+    @derived
+    def n_bytes_(self) -> int:
+        """Bytes of what was learned; sketches grow with the logarithm of the rows."""
+        return self._learned().n_bytes
+
     def rank_error(self, delta: float = 0.01) -> NDArray[np.float64]:
         """Return per class by how many rows the rank of a median may be wrong, with probability 1 - delta.
 
@@ -178,7 +169,7 @@ class L1Centers(StreamingClassifier):
 
     # -- learning -----------------------------------------------------------------------------------
 
-    @available_if(_can_learn_more)  # type: ignore[untyped-decorator]
+    @available_if(can_learn_more)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn more rows with quantile sketches; weights are 0 or 1.
 
@@ -262,7 +253,7 @@ class L1Centers(StreamingClassifier):
         if self._reads_again(source):
             return self._search(source, self._needs_squares(), keeper)
         plan = self._plan_of_fit()
-        return run_pass(in_order(source), plan, None if keeper is None else keeper.of_pass(plan.title, plan))
+        return run_pass(source, plan, None if keeper is None else keeper.of_pass(plan.title, plan))
 
     def _shaping_parameters(self) -> dict[str, str]:
         # only data that can be read again is learned with checkpoints, and "auto" is exact there
@@ -280,8 +271,10 @@ class L1Centers(StreamingClassifier):
             )
         return self.medians in ("auto", "exact") and source.is_rereadable
 
-    def _plan_of_fit(self) -> Any:
-        return self._plan(np.empty(0, np.int64), learns_classes=True, with_squares=self._needs_squares())
+    def _plan_of_fit(self) -> SketchPass:
+        """Return the plan that forgets what was learned before, and how."""
+        plan = super()._plan(np.empty(0, np.int64), learns_classes=True, with_squares=self._needs_squares())
+        return self._sketching(plan, self.medians, rows_before=0)
 
     def _search(
         self, source: ChunkSource, with_squares: bool, keeper: FitKeeper | None = None
@@ -320,15 +313,20 @@ class L1Centers(StreamingClassifier):
         plan = super()._plan(
             classes, learns_classes=learns_classes, n_features=n_features, with_squares=with_squares
         )
-        back_end = "kll"
-        if self._way() == "tdigest":
-            back_end = "tdigest"
-        settings = {name: getattr(plan, name) for name in plan.__dataclass_fields__}
-        return SketchPass(**settings, sketch_size=int(self.sketch_size), seed=self._seed(), back_end=back_end)
+        if not self._is_fitted():
+            return self._sketching(plan, self.medians, rows_before=0)
+        learned = self._learned()
+        return self._sketching(plan, learned.kind, int(learned.class_rows.sum()))
 
-    def _way(self) -> str:
-        """Return what sketches are made of: what the model has already, or what was asked for."""
-        return self.medians_ if self._is_fitted() and self.medians_ != "exact" else self.medians
+    def _sketching(self, plan: MomentsPass, way: str, rows_before: int) -> SketchPass:
+        settings = {field.name: getattr(plan, field.name) for field in fields(plan)}
+        return SketchPass(
+            **settings,
+            sketch_size=int(self.sketch_size),
+            seed=self._seed(),
+            back_end="tdigest" if way == "tdigest" else "kll",
+            rows_before=rows_before,
+        )
 
     def _seed(self) -> int:
         return 0 if self.random_state is None else int(self.random_state)
@@ -345,20 +343,7 @@ class L1Centers(StreamingClassifier):
         return self.scale is not None
 
     def _check_own_parameters(self) -> None:
-        if self.scale not in (None, "std", "within"):
-            raise ParameterError(f"scale={self.scale!r} is none of None, 'std', 'within'")
-        if self.medians not in _WAYS:
-            raise ParameterError(f"medians={self.medians!r} is none of {', '.join(map(repr, _WAYS))}")
-        if self.multiclass != "joint":
-            raise ParameterError(
-                f"multiclass={self.multiclass!r} is not 'joint', the one that this version has"
-            )
-        for name, least in (("memory_budget", 1), ("sketch_size", 64), ("random_state", 0)):
-            value = getattr(self, name)
-            if value is None and name == "random_state":
-                continue
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-                raise ParameterError(f"{name}={value!r} is not a whole number from {least} up")
+        check_parameters(self)
 
     def _gain_key(self) -> tuple[Any, ...]:
         return (self.scale,)

@@ -103,6 +103,13 @@ class SparseBernoulliNB(BayesClassifier):
         log_one[np.ix_(statistics.present, self.support_)] = on_support
         return log_one
 
+    def decision_function(self, X: Any) -> Any:
+        """Return log P(class) plus the log-likelihood of each row, for two classes the second minus the first.
+
+        Features that are not selected would add the same to every class; -inf for a class without rows.
+        """
+        return super().decision_function(X)
+
     def _check_own_parameters(self) -> None:
         super()._check_own_parameters()
         threshold: Any = self.binarize

@@ -50,6 +50,10 @@ class RowPrediction(DataOpening):
     def _decision(self) -> Decision:
         raise NotImplementedError
 
+    def _gain_key(self) -> tuple[Any, ...]:
+        """Return the parameters that the gains depend on."""
+        return ()
+
     def predict(self, X: Any) -> Any:
         """Return the predicted class of each row; lazily for a dask array.
 
@@ -82,7 +86,10 @@ class RowPrediction(DataOpening):
 
     def _ready(self) -> ReadyModel:
         with self._reading():
-            return ReadyModel(self._decision(), self.classes_, self._features())
+            key = ("ready", self._resolve_k(self.n_features_in_), self.missing, *self._gain_key())
+            return self._state.derive(
+                key, lambda: ReadyModel(self._decision(), self.classes_, self._features())
+            )
 
     def _apply(self, ready: ReadyModel, X: Any, function: Any, n_outputs: int | None, dtype: Any) -> Any:
         source = self._open_for_prediction(X, None, None, ready.features)

@@ -43,7 +43,7 @@ def pack_estimator(model: StreamingClassifier) -> StoredModel:
     moments = frozen._state.moments
     lineage, lineage_arrays = pack_lineage(frozen._state.lineage)
     header = {
-        "parameters": {name: _plain(value) for name, value in frozen.get_params(deep=False).items()},
+        "parameters": plain_parameters(frozen),
         "classes": labels_to_json(moments.classes),
         "is_decayed": moments.is_decayed,
         "lineage": lineage,
@@ -55,6 +55,11 @@ def pack_estimator(model: StreamingClassifier) -> StoredModel:
     if names is not None:
         arrays.update(names_to_arrays(names))
     return StoredModel(header, arrays)
+
+
+def plain_parameters(model: StreamingClassifier) -> dict[str, Any]:
+    """Return the parameters of an estimator, fitted or not, as JSON holds them."""
+    return {name: _plain(value) for name, value in model.get_params(deep=False).items()}
 
 
 def _plain(value: Any) -> Any:

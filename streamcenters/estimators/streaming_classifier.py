@@ -123,10 +123,6 @@ class StreamingClassifier(
             return np.arange(self.n_features_in_)
         return top_features(self._derive_gains(), k)
 
-    def _gain_key(self) -> tuple[Any, ...]:
-        """Return the parameters that the gains depend on."""
-        return ()
-
     @derived
     def lineage_(self) -> Lineage:
         """Which origins of rows the model holds, and how many updates of each."""

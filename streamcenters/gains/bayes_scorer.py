@@ -44,7 +44,8 @@ class LinearScorer:
         scores = np.zeros((values.shape[0], len(self.present)))
         columns = np.array(columns)  # writable, so that kernels are compiled for one kind of array only
         bias = self.log_prior + self.absent.sum(axis=1)
-        constants = (self.absent, self.slope, bias, self.threshold, allow_missing)
+        threshold = comparable_threshold(self.threshold, values.dtype)
+        constants = (self.absent, self.slope, bias, threshold, allow_missing)
         if sparse.issparse(values):
             return scores, self._score_sparse(values.tocsr(), columns, constants, scores)
         for rows, tile, tile_columns in selected_tiles(values, columns):
@@ -70,6 +71,22 @@ class LinearScorer:
         return int(
             add_linear_scores_sparse(data, matrix.indices, matrix.indptr, position_of, *constants, scores)
         )
+
+
+def comparable_threshold(threshold: float, dtype: np.dtype[Any]) -> float:
+    """Return a threshold as numpy compares values of a type with it: rounded to that type.
+
+    So a float32 of 0.1 does not exceed a threshold of 0.1, neither in learning nor in predicting, as in scikit-learn.
+
+    Examples
+    --------
+    >>> comparable_threshold(0.1, np.dtype("f4")) == 0.1, comparable_threshold(0.1, np.dtype("i4"))
+    (False, 0.1)
+    """
+    if dtype.kind != "f":
+        return threshold
+    with np.errstate(over="ignore"):
+        return float(np.asarray(threshold).astype(dtype))
 
 
 @dataclass(frozen=True)

@@ -49,8 +49,13 @@ def derive_bernoulli_statistics(moments: ClassMoments) -> BernoulliStatistics:
     weight = moments.class_weight[0, present][:, None]
     if moments.missing_weight is not None:
         weight = np.maximum(weight - moments.missing_weight[0, present], 0.0)
+    ones = moments.sums[0] if len(present) == len(moments.classes) else moments.sums[0, present]
     # after forgetting rows of fractional weight a sum may be a rounding outside its range
-    ones = np.clip(moments.sums[0, present], 0.0, weight)
+    if (
+        ones.min(initial=0.0) < 0.0
+        or (ones.max(axis=1, initial=0.0) > weight.min(axis=1, initial=np.inf)).any()
+    ):
+        ones = np.clip(ones, 0.0, weight)
     gains = np.empty(moments.n_features)
     bernoulli_gains(ones, np.ascontiguousarray(weight), gains)
     gains.flags.writeable = False

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from streamcenters.accumulators.median_brackets import BracketSide, MedianBrackets
 from streamcenters.kernels.median_walk import FOUND, MISSED, UNCERTAIN, pooled_gains, walk_up
+from streamcenters.kernels.pairs import add_pairs
 
 Floats = NDArray[np.float64]
 
@@ -160,23 +161,25 @@ class _Walks:
     def _sorted(self, side: BracketSide, start: int, stop: int) -> tuple[Any, ...]:
         """Return starts and ends of the sorted segments, values and weights."""
         zeros = None if side.stored is None else self._place_zeros(side.stored[:, :, start:stop])
-        has_zeros = zeros is not None and bool((zeros > 0.0).any())
+        has_zeros = zeros is not None and bool(zeros.any())
         if not has_zeros and not any(block.weights is not None for block in side.log.blocks):
             return *side.log.sorted_rows(start, stop), None
         ptr, values, weights = side.log.features(start, stop)
-        if zeros is not None:
+        if zeros is not None and has_zeros:
             ptr, values, weights = _with_zeros(ptr, values, weights, zeros)
         order = np.lexsort((values, np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))))
         return ptr[:-1], ptr[1:], values[order], None if weights is None else weights[order]
 
     def _place_zeros(self, stored: Floats) -> Floats:
-        """Count the zeros that were not stored; return the weight of those inside, (n_features, n_classes)."""
-        zeros = (self._totals[0] - stored[0]) + (self._totals[1] - stored[1])
+        """Count the zeros that were not stored; return the weight of those inside, (2, n_features, n_classes)."""
+        zeros = self._totals.copy()
+        add_pairs(zeros.reshape(2, -1), np.ascontiguousarray(stored).reshape(2, -1), -1.0)
         lo, hi = self._bounds
-        self._sides[0, 0] += np.where(lo > 0.0, zeros, 0.0)
-        self._sides[0, 1] += np.where(lo == 0.0, zeros, 0.0)
-        self._sides[0, 2] += np.where(hi == 0.0, zeros, 0.0)
-        return np.where((lo < 0.0) & (hi > 0.0), zeros, 0.0).T
+        for side, is_there in enumerate((lo > 0.0, lo == 0.0, hi == 0.0)):
+            counted = np.ascontiguousarray(self._sides[:, side])
+            add_pairs(counted.reshape(2, -1), np.where(is_there, zeros, 0.0).reshape(2, -1), 1.0)
+            self._sides[:, side] = counted
+        return np.where((lo < 0.0) & (hi > 0.0), zeros, 0.0).transpose(0, 2, 1)
 
     def walk(self, query: tuple[int, int], lowest: Floats) -> _Walked:
         """Return the medians over the classes query[0] to query[1], which lie nowhere below `lowest`."""
@@ -217,16 +220,15 @@ class _Walks:
 
 def _with_zeros(
     ptr: NDArray[np.int64], values: NDArray[Any], weights: Floats | None, zeros: Floats
-) -> tuple[NDArray[np.int64], NDArray[Any], Floats | None]:
-    """Add one value 0 to each segment whose zeros have a weight."""
-    heavy = zeros.ravel() > 0.0
-    if not heavy.any():
-        return ptr, values, weights
+) -> tuple[NDArray[np.int64], NDArray[Any], Floats]:
+    """Add the value 0 to each segment whose zeros have a weight, once for either part of the pair."""
     if weights is None:
         weights = np.ones(len(values))
-    at = ptr[1:][heavy]
+    parts = zeros.reshape(2, -1).T  # by segment
+    is_there = parts != 0.0
+    at = np.repeat(ptr[1:], np.count_nonzero(is_there, axis=1))
     return (
-        ptr + np.concatenate([[0], np.cumsum(heavy)]),
+        ptr + np.concatenate([[0], np.cumsum(np.count_nonzero(is_there, axis=1))]),
         np.insert(values, at, 0.0),
-        np.insert(weights, at, zeros.ravel()[heavy]),
+        np.insert(weights, at, parts[is_there]),
     )

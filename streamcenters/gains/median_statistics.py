@@ -56,9 +56,20 @@ class ExactStatistics:
         return self.moments.n_features
 
     @property
+    def n_bytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(array.nbytes for array in self.to_arrays().values())
+
+    @property
     def is_decayed(self) -> bool:
         """Whether weights were scaled: never."""
         return False
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({len(self.classes)} classes x {self.n_features} features of "
+            f"{self.class_rows.sum()} rows, {self.n_bytes / 2**20:.1f} MB)"
+        )
 
     def add_classes(self, labels: Labels) -> None:
         """Make room for declared classes without rows: their medians are NaN."""

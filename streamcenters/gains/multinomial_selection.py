@@ -18,7 +18,7 @@ from streamcenters.gains.multinomial_columns import (
     table_columns,
 )
 from streamcenters.gains.multinomial_support import Recovery, recover_support
-from streamcenters.kernels.bayes_columns import sum_x_log_x
+from streamcenters.kernels.bayes_columns import pooled_likelihood
 
 Floats = NDArray[np.float64]
 
@@ -172,12 +172,12 @@ class CountSelector:
         """Return the log-likelihood K without any feature that differs between classes."""
         if self._constant is None:
             if self._total <= 0.0:
-                pooled = 0.0
+                self._constant = 0.0
             elif self._table is None:
-                pooled = float(sum_x_log_x(self._counts, None))
+                self._constant = float(pooled_likelihood(self._counts, None, self._total))
             else:
-                pooled = float(sum_x_log_x(self._table.counts, self._table.multiplicity))
-            self._constant = pooled - self._total * float(np.log(max(self._total, 1e-300)))
+                table = self._table
+                self._constant = float(pooled_likelihood(table.counts, table.multiplicity, self._total))
         return self._constant
 
     def _trivial(self, support: NDArray[np.intp], gain: float) -> Selection:

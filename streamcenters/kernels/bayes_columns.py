@@ -135,8 +135,11 @@ def gains_at(counts: Floats, log_p: Floats, gains: Floats) -> None:
 
 
 @njit(nogil=True, cache=True)
-def sum_x_log_x(counts: Floats, multiplicity: Counts | None) -> float:
-    """Return the sum over columns of multiplicity times g log g, g being the sum of a column."""
+def pooled_likelihood(counts: Floats, multiplicity: Counts | None, everything: float) -> float:
+    """Return the sum over columns of multiplicity times g log(g / everything), g being the sum of a column.
+
+    Not the difference of g log g and S log S: those are larger than it by the logarithm of all counts.
+    """
     n_classes, n_columns = counts.shape
     total, rest = 0.0, 0.0
     for i in range(n_columns):
@@ -144,7 +147,7 @@ def sum_x_log_x(counts: Floats, multiplicity: Counts | None) -> float:
         for c in range(n_classes):
             g += counts[c, i]
         if g > 0.0:
-            term = g * np.log(g)
+            term = g * np.log(g / everything)
             if multiplicity is not None:
                 term *= multiplicity[i]
             bigger = total + term

@@ -12,11 +12,13 @@ from streamcenters.accumulators.class_moments import ClassMoments
 from streamcenters.accumulators.dense_tiles import dense_tiles, kernel_dtype
 from streamcenters.chunks import Chunk
 from streamcenters.errors import InputError
+from streamcenters.gains.bayes_scorer import comparable_threshold
 from streamcenters.kernels.bayes_values import (
     first_negative,
     first_negative_sparse,
     first_not_binary,
     first_not_binary_sparse,
+    mark_ones,
 )
 from streamcenters.passes.moments_pass import MomentsPass
 
@@ -92,8 +94,8 @@ class OnesPass(MomentsPass):
 
     def map_values(self, chunk: Chunk) -> Chunk:
         """Return the chunk as ones and zeros; NaN and infinity stay, to be refused or counted as missing."""
-        chunk = _canonical(chunk)
         if self.threshold is None:
+            chunk = _canonical(chunk)
             self._refuse_other_values(chunk)
             return chunk
         if not chunk.is_sparse:
@@ -103,9 +105,7 @@ class OnesPass(MomentsPass):
                 f"{chunk.place} is sparse, and with binarize={self.threshold} each zero that is not stored would count "
                 "as one; use binarize >= 0, or pass a dense array"
             )
-        ones = chunk.values.copy()
-        ones.data = _above(chunk.values.data, self.threshold).astype(np.float32)
-        return replace(chunk, values=ones)
+        return replace(chunk, values=_sparse_ones(chunk.values, self.threshold))
 
     def _refuse_other_values(self, chunk: Chunk) -> None:
         row, column = _find_first(chunk, first_not_binary, first_not_binary_sparse)
@@ -117,8 +117,16 @@ class OnesPass(MomentsPass):
             )
 
 
+def _sparse_ones(values: Any, threshold: float) -> Any:
+    """Return the ones of a CSR block on the same indices, which are not copied."""
+    data = np.ascontiguousarray(values.data, dtype=kernel_dtype(values.dtype))
+    ones = np.empty(len(data), np.float32)
+    mark_ones(data, values.indices, values.indptr, comparable_threshold(threshold, values.dtype), ones)
+    return type(values)((ones, values.indices, values.indptr), shape=values.shape, copy=False)
+
+
 def _above(values: NDArray[Any], threshold: float) -> NDArray[Any]:
-    ones = values > threshold
+    ones = values > comparable_threshold(threshold, values.dtype)
     if values.dtype.kind != "f":
         return ones
     bad = ~np.isfinite(values)

@@ -119,7 +119,8 @@ class ClusterRun:
     def _fold_next(self, lane: Lane) -> Future:
         """Submit the next block of a lane: one task that computes the block and folds it."""
         block, column = lane.block, lane.column
-        position = BlockPosition(block.place, block.row_start, self._source.column_starts[column])
+        first_feature = self._source.column_starts[column]
+        position = BlockPosition(block.place, block.row_start, first_feature, block.number)
         tasks, given = self._shared.parts_for(lane.unit)
         pieces = (LazyPiece(block.keys[column]), block.labels, block.weights)
         if len(tasks) > _MOST_TASKS:  # workers share such a block

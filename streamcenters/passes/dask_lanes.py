@@ -66,6 +66,7 @@ class BlockPosition:
     place: str
     row_start: int | None
     feature_offset: int
+    number: int
 
 
 def lane_length(n_blocks: int, n_columns: int, accumulator_bytes: int) -> int:
@@ -113,7 +114,7 @@ def fold_block(
     tried again, here or elsewhere, must find it unchanged.
     """
     place, row_start = position.place, position.row_start
-    chunk = as_chunk(values, labels, weights, place, row_start, 0, values.shape[1])
+    chunk = as_chunk(values, labels, weights, place, row_start, 0, values.shape[1], position.number)
     chunk = replace(chunk, feature_offset=position.feature_offset)
     accumulator = plan.start(chunk) if previous is None else previous.copy()
     plan.fold(accumulator, chunk)

@@ -68,7 +68,9 @@ class LocalRun:
 
     def _lazy_fold(self, lane: Lane, tasks: Tasks) -> Delayed:
         block = lane.block
-        position = BlockPosition(block.place, block.row_start, self._source.column_starts[lane.column])
+        position = BlockPosition(
+            block.place, block.row_start, self._source.column_starts[lane.column], block.number
+        )
         fold = partial(fold_block, position, self._plan, lane.partial)  # opaque to dask
         pieces = (LazyPiece(block.keys[lane.column]), block.labels, block.weights)
         lazy = (Delayed(piece.key, tasks) if isinstance(piece, LazyPiece) else piece for piece in pieces)

@@ -83,12 +83,15 @@ class BracketPass:
     brackets : see `MedianBrackets`
     limit, merged_limit : int
         Bytes of values inside brackets that one thread or worker may keep, and all of them.
+    first_feature : int
+        Number that the first feature of the brackets has in the chunks.
     """
 
     moments: MomentsPass
     brackets: list[Bracket]
     limit: int
     merged_limit: int
+    first_feature: int = 0
 
     title = "counting around medians"
     folds_disjoint_rows = False
@@ -96,8 +99,8 @@ class BracketPass:
     def start(self, chunk: Chunk) -> MedianBrackets:
         """Return empty counts for the features of a chunk."""
         moments = self.moments.start(chunk)
-        first, stop = chunk.feature_offset, chunk.feature_offset + moments.n_features
-        brackets = [_features_of(bracket, first, stop) for bracket in self.brackets]
+        first = chunk.feature_offset - self.first_feature
+        brackets = [_features_of(bracket, first, first + moments.n_features) for bracket in self.brackets]
         return MedianBrackets(moments, brackets, self.limit, self.merged_limit)
 
     def fold(self, accumulator: MedianBrackets, chunk: Chunk) -> None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 # Parts of the memory budget: for the sample of rows, for the values inside brackets.
 _SAMPLE_PART = 0.45
-_VALUES_PART = 0.75
+_VALUES_PART = 0.70
 # Time per value, in ns, of gathering and sorting a sample, and of sorting and walking what is inside brackets.
 _SAMPLING_COST, _INSIDE_COST = 3.0, 8.0
 # Time per value of reading a store beside that.

@@ -28,6 +28,7 @@ from streamcenters.passes.median_plan import MedianPlan, MedianTask, plan_median
 from streamcenters.passes.median_sources import (
     LabelTable,
     read_label_table,
+    run_of,
     some_blocks,
     some_features,
 )
@@ -86,6 +87,7 @@ class _Search:
     ) -> None:
         self.source, self.table, self.budget, self.seed = source, table, memory_budget, seed
         self.keeper = keeper
+        self.n_readings = 0
         self.moments_pass = replace(
             moments, classes=table.classes, learns_classes=False, learns_features=False, n_features=None
         )
@@ -109,15 +111,13 @@ class _Search:
             if self.state.plan is None:
                 self._begin_attempt()
             self._attempt()
+        _LOGGER.info("%s: every median is proved, %d readings", self.source.name, self.n_readings)
         return self.state.found
 
     def _begin_attempt(self) -> None:
         features = self.state.features
         if self.state.attempt > _MAX_SAMPLED + 1:
-            raise SourceError(
-                f"the values of feature {features[0]} of {self.source.name} differ from one reading to the next; "
-                "medians need data that stays as it is while they are searched"
-            )
+            raise self._changed(int(features[0]))
         self.state.plan = self._plan(features)
         self._announce(features, self.state.plan)
 
@@ -130,11 +130,34 @@ class _Search:
             group = plan.groups[self.state.group]
             counted = self._count(group, plan)
             found, is_found = resolve_medians(counted, self.source.settings.n_threads)
+            self._require_same_data(group, counted.moments, found, is_found)
             if self.state.attempt == 0:
                 self.state.moments.append(counted.moments)
                 self._note_stored(group, counted)
             self.state.end_group(group, found, is_found)
         self.state.end_attempt()
+
+    def _require_same_data(
+        self, group: NDArray[np.intp], moments: ClassMoments, found: ExactMedians, is_found: NDArray[np.bool_]
+    ) -> None:
+        """Refuse data that changed since an earlier reading, as far as rows and sums can tell."""
+        if not np.array_equal(moments.class_rows, self.table.class_rows):
+            raise self._changed(int(group[0]))
+        if self.state.attempt == 0:
+            return
+        # sum |x| <= W (mean |x - median| + |median|), and a sum of pairs errs by n 2**-104 of it at most
+        weight = moments.observed_weight()[0]
+        largest = np.nansum(weight * (found.dispersions + np.abs(found.medians)), axis=0)
+        errors = np.abs(moments.sums[0] - self.state.all_moments().sums[0][:, group]).max(axis=0)
+        changed = errors > largest * max(2.0**-53, 2.0**-100 * int(self.table.class_rows.sum()))
+        if (changed & is_found).any():
+            raise self._changed(int(group[changed & is_found][0]))
+
+    def _changed(self, feature: int) -> SourceError:
+        return SourceError(
+            f"the values of feature {feature} of {self.source.name} differ from one reading to the next; "
+            "medians need data that stays as it is while they are searched: fit again when nothing writes to it"
+        )
 
     def _plan(self, features: NDArray[np.intp]) -> MedianPlan:
         n_classes = len(self.table.classes)
@@ -186,7 +209,10 @@ class _Search:
         # threads take chunks as they come, not in equal shares
         limit = min(plan.value_bytes, int(1.5 * plan.value_bytes / n_threads))
         moments = replace(self.moments_pass, n_features=len(group))
-        counting = BracketPass(moments, self.state.brackets, limit, plan.value_bytes)
+        run = run_of(group)
+        first = 0 if run is None else run.start
+        self.n_readings += 1
+        counting = BracketPass(moments, self.state.brackets, limit, plan.value_bytes, first)
         counted: MedianBrackets | None = self._run(part, counting)
         if counted is None:
             raise AssertionError("a source with rows has chunks")

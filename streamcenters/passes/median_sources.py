@@ -15,7 +15,6 @@ from streamcenters.chunks import (
     ChunkReader,
     ChunkSource,
     CutsRows,
-    ReadSettings,
     RunsOnDask,
     SelectsColumns,
     row_place,
@@ -76,7 +75,22 @@ def some_features(source: Any, features: NDArray[np.intp], n_features: int) -> A
     """Return the source of some features alone; a store reads only the chunks that hold them."""
     if len(features) == n_features:
         return source
+    run = run_of(features)
+    if run is not None:
+        return _DaskRun(source, run) if isinstance(source, RunsOnDask) else _FeatureRun(source, run)
     return source.columns(features) if isinstance(source, SelectsColumns) else _SomeFeatures(source, features)
+
+
+def run_of(features: NDArray[np.intp]) -> range | None:
+    """Return the features as a range if they are consecutive, None otherwise.
+
+    Examples
+    --------
+    >>> run_of(np.array([3, 4, 5])), run_of(np.array([3, 5]))
+    (range(3, 6), None)
+    """
+    run = range(int(features[0]), int(features[-1]) + 1)
+    return run if len(run) == len(features) else None
 
 
 class _Part:
@@ -96,6 +110,83 @@ class _Part:
             self._source.announce()
 
 
+class _FeatureRun(_Part):
+    """Consecutive columns of a source, block of columns by block of columns as the source has them."""
+
+    def __init__(self, source: Any, run: range) -> None:
+        super().__init__(source)
+        self._run = run
+        self._n_all_blocks = source.n_column_blocks
+        width = source.plan.columns if self._n_all_blocks > 1 else run.stop
+        self._column_blocks = np.arange(run.start // width, -(-run.stop // width))
+
+    @property
+    def shape(self) -> tuple[int | None, int]:
+        """Number of rows and of these features."""
+        return self._source.shape[0], len(self._run)
+
+    @property
+    def n_bytes(self) -> int | None:
+        """Decoded bytes of these features, about."""
+        return _part_of_bytes(self._source, len(self._run))
+
+    @property
+    def n_column_blocks(self) -> int:
+        """Blocks side by side that hold these features."""
+        return len(self._column_blocks)
+
+    @property
+    def n_chunks(self) -> int:
+        """Number of blocks that hold these features."""
+        n_chunks: int = self._source.n_chunks // self._n_all_blocks * self.n_column_blocks
+        return n_chunks
+
+    def chunks(self, start: int = 0) -> Iterator[Chunk]:
+        """Yield the blocks in order; each is valid until the next."""
+        reader = self.reader()
+        return (reader.read(index) for index in range(start, self.n_chunks))
+
+    def reader(self) -> ChunkReader:
+        """Return a reader for one thread."""
+        row_starts = np.arange(0, self._source.n_chunks, self._n_all_blocks)
+        numbers = (row_starts[:, None] + self._column_blocks).ravel()
+        return _MappedReader(self._source.reader(), numbers, self._narrowed)
+
+    def _narrowed(self, chunk: Chunk) -> Chunk:
+        left = max(self._run.start, chunk.column_start)
+        right = min(self._run.stop, chunk.column_span.stop)
+        return replace(
+            chunk,
+            values=chunk.values[:, left - chunk.column_start : right - chunk.column_start],
+            column_start=left - self._run.start,
+            n_features=len(self._run),
+            feature_offset=self._run.start,
+        )
+
+
+class _DaskRun(_Part):
+    """Consecutive columns of a dask array, in its own blocks."""
+
+    def __init__(self, source: Any, run: range) -> None:
+        super().__init__(source.column_run(run))
+        self._first = run.start
+
+    @property
+    def column_starts(self) -> list[int]:
+        """First column of each block of columns, in the whole array."""
+        return [self._first + start for start in self._source.column_starts]
+
+    def row_blocks(self) -> list[Any]:
+        """Return the lazy blocks, row by row."""
+        blocks: list[Any] = self._source.row_blocks()
+        return blocks
+
+
+def _part_of_bytes(source: ChunkSource, n_features: int) -> int | None:
+    n_bytes, n_all = source.n_bytes, source.shape[1]
+    return None if n_bytes is None or n_all is None else n_bytes * n_features // n_all
+
+
 class _SomeFeatures(_Part):
     """Some columns of a source that cannot read columns alone."""
 
@@ -109,8 +200,7 @@ class _SomeFeatures(_Part):
 
     @property
     def n_bytes(self) -> int | None:
-        n_bytes: int | None = self._source.n_bytes
-        return None if n_bytes is None else n_bytes * len(self._features) // self._source.shape[1]
+        return _part_of_bytes(self._source, len(self._features))
 
     def chunks(self, start: int = 0) -> Iterator[Chunk]:
         return (self._narrowed(chunk) for chunk in self._source.chunks(start))
@@ -119,10 +209,7 @@ class _SomeFeatures(_Part):
         return _MappedReader(self._source.reader(), None, self._narrowed)
 
     def _narrowed(self, chunk: Chunk) -> Chunk:
-        first, last = int(self._features[0]), int(self._features[-1])
-        is_run = last - first + 1 == len(self._features)
-        columns: Any = slice(first, last + 1) if is_run else self._features
-        return replace(chunk, values=chunk.values[:, columns], n_features=len(self._features))
+        return replace(chunk, values=chunk.values[:, self._features], n_features=len(self._features))
 
 
 def some_blocks(source: Any, blocks: NDArray[np.intp]) -> Any:
@@ -182,17 +269,3 @@ class _MappedReader:
     def read(self, index: int) -> Chunk:
         chunk = self._reader.read(index if self._numbers is None else int(self._numbers[index]))
         return chunk if self._change is None else self._change(chunk)
-
-
-def in_order(source: Any) -> Any:
-    """Return the source with its chunks read by one thread: sketches depend on the order of the rows."""
-    if isinstance(source, RunsOnDask) or source.settings.n_threads == 1:
-        return source
-    return _InOrder(source)
-
-
-class _InOrder(_Part):
-    @property
-    def settings(self) -> ReadSettings:
-        settings: ReadSettings = replace(self._source.settings, threads=1)
-        return settings

@@ -94,7 +94,8 @@ def _run(source: ChunkSource, plan: PassPlan[A], observer: Observer, keeper: Pas
 
         return run_dask_tree(source, plan, observer, keeper)  # type: ignore[no-any-return, arg-type]
     n_bytes = source.n_bytes
-    n_threads = source.settings.n_threads
+    # what depends on the order of the rows gets them in order
+    n_threads = 1 if getattr(plan, "folds_in_order", False) else source.settings.n_threads
     if source.n_chunks is None or n_threads == 1 or source.n_chunks == 1:
         return _run_serial(source, plan, observer, keeper)
     if n_bytes is not None and n_bytes < _SERIAL_BYTES:

@@ -351,6 +351,8 @@ class ColumnarKLL(RunAnswers):
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> ColumnarKLL:
         """Rebuild a sketch from `to_arrays`; refuses arrays that do not fit together."""
+        if [arrays[name].dtype.str for name in ("counters", "keys", "compactions")] != ["<i8", "<u8", "<i8"]:
+            raise InputError("the counters and keys are not whole numbers of the right type")
         size, n_rows, n_tossed, first_column = (int(x) for x in arrays["counters"])
         rows = np.array(arrays["rows"])  # a copy: rows are written in place, levels never are
         sketch = cls(rows.shape[1], size=size, dtype=rows.dtype, first_column=first_column)
@@ -361,6 +363,8 @@ class ColumnarKLL(RunAnswers):
         sketch._compacted_missing = np.array(arrays["missing"])
         sketch._buffer, sketch._n_buffered = rows, len(rows)
         numbers = sorted(int(name[6:]) for name in arrays if name.startswith("level_"))
+        if numbers and numbers[-1] > 63:
+            raise InputError(f"there is no level {numbers[-1]}")
         sketch._levels = [None] * (numbers[-1] + 1 if numbers else 0)
         for i in numbers:
             sketch._levels[i] = arrays[f"level_{i}"]

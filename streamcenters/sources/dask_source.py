@@ -219,9 +219,16 @@ class DaskSource:
 
     def columns(self, support: NDArray[np.intp]) -> DaskSource:
         """Return the source of these columns alone, each block holding all of them."""
+        return self._with_array(self.array[:, support].rechunk({1: -1}))
+
+    def column_run(self, run: range) -> DaskSource:
+        """Return the source of consecutive columns alone, in blocks as they are."""
+        return self._with_array(self.array[:, run.start : run.stop])
+
+    def _with_array(self, array: Any) -> DaskSource:
         narrowed = copy.copy(self)
         narrowed.__dict__.pop("tasks", None)
-        narrowed.array = self.array[:, support].rechunk({1: -1})
+        narrowed.array = array
         narrowed.feature_names = None
         return narrowed
 
@@ -244,6 +251,7 @@ class DaskSource:
                 block.row_start,
                 self.column_starts[column],
                 self.shape[1],
+                block.number,
             )
 
     def reader(self) -> ChunkReader:
@@ -281,6 +289,7 @@ def as_chunk(
     row_start: int | None,
     column_start: int,
     n_features: int,
+    number: int,
 ) -> Chunk:
     """Return a computed block as a chunk."""
     values = values.tocsr() if sparse.issparse(values) else np.asarray(values)
@@ -294,4 +303,5 @@ def as_chunk(
         row_start=row_start or 0,
         column_start=column_start,
         n_features=n_features,
+        block=number if row_start is None else 0,
     )

@@ -216,10 +216,18 @@ def _split_rows(pointer: NDArray[np.int64], entries: int) -> NDArray[np.intp]:
 class _CsrReader:
     def __init__(self, source: ZarrCsrSource) -> None:
         self._source = source
-        retries = source.settings.retries
-        self._data = BlockReader(source.data, f"{source.name}/data", retries, source.rows_of, source.name)
-        self._indices = BlockReader(
-            source.indices, f"{source.name}/indices", retries, source.rows_of, source.name
+        self._data, self._indices = (
+            BlockReader(
+                array,
+                f"{source.name}/{member}",
+                source.settings.retries,
+                source.rows_of,
+                source.name,
+                gaps.was_stored,
+            )
+            for array, member, gaps in zip(
+                (source.data, source.indices), ("data", "indices"), source.gaps, strict=True
+            )
         )
 
     def read(self, index: int) -> Chunk:

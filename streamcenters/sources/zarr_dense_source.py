@@ -196,7 +196,13 @@ def _rows_of(part: Selection) -> tuple[int, int]:
 class _DenseReader:
     def __init__(self, source: ZarrDenseSource) -> None:
         self._source = source
-        self._blocks = BlockReader(source.array, source.name, source.settings.retries, _rows_of)
+        self._blocks = BlockReader(
+            source.array,
+            source.name,
+            source.settings.retries,
+            _rows_of,
+            was_stored=source.gaps.was_stored,
+        )
 
     def read(self, index: int) -> Chunk:
         source = self._source

@@ -9,6 +9,7 @@ Both ways give the same bits, and damaged frames are refused by both.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numcodecs
@@ -19,6 +20,7 @@ from zarr.codecs import BloscCodec, BytesCodec, ZstdCodec
 from zarr.storage import LocalStore
 
 from streamcenters.errors import ChunkError
+from streamcenters.sources.zarr_chunk_grid import Selection
 
 _BLOSC_HEADER = 16
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
@@ -31,28 +33,34 @@ class NeedsZarr(Exception):  # noqa: N818
 class LocalChunks:
     """Decodes chunks of one array; one per thread, because it keeps the compressed bytes in one buffer."""
 
-    def __init__(self, array: zarr.Array[Any], folder: str, codec: Any) -> None:
+    def __init__(
+        self, array: zarr.Array[Any], folder: str, codec: Any, was_stored: Callable[[Selection], bool]
+    ) -> None:
         self._array = array
         self._folder = folder
         self._codec = codec
+        self._was_stored = was_stored
         self._chunk_bytes = int(np.prod(array.chunks)) * array.dtype.itemsize
         self._compressed = bytearray(0)
         self._scratch: NDArray[Any] | None = None
 
     @classmethod
-    def of(cls, array: zarr.Array[Any]) -> LocalChunks | None:
-        """Return a decoder, or None if the array needs more than one frame per file."""
+    def of(
+        cls, array: zarr.Array[Any], was_stored: Callable[[Selection], bool] = lambda chunk: False
+    ) -> LocalChunks | None:
+        """Return a decoder, or None if the array needs more than one frame per file.
+
+        A chunk without a file is the fill value, unless `was_stored` says that it had one.
+        """
         store = array.store_path.store
         if type(store) is not LocalStore or array.shards is not None or not array.dtype.isnative:
             return None
         has_plain_codec, codec = _single_codec(array.metadata)
         if not has_plain_codec:
             return None
-        return cls(array, os.path.join(store.root, array.store_path.path), codec)
+        return cls(array, os.path.join(store.root, array.store_path.path), codec, was_stored)
 
-    def read_into(
-        self, chunks: list[tuple[slice, ...]], selection: tuple[slice, ...], block: NDArray[Any]
-    ) -> None:
+    def read_into(self, chunks: list[Selection], selection: Selection, block: NDArray[Any]) -> None:
         """Fill `block` with the values of `selection`, which is made up of whole `chunks`."""
         for chunk in chunks:
             part = block[
@@ -63,11 +71,13 @@ class LocalChunks:
             is_whole = part.shape == self._array.chunks and part.flags.c_contiguous
             target = part if is_whole else self._scratch_chunk()
             if not self._decode_file(self._path(chunk), target):
+                if self._was_stored(chunk):
+                    raise ChunkError("it was there when the store was listed, and now it is gone")
                 part[...] = 0 if self._array.fill_value is None else self._array.fill_value
             elif not is_whole:
                 part[...] = target[tuple(slice(0, size) for size in part.shape)]
 
-    def _path(self, chunk: tuple[slice, ...]) -> str:
+    def _path(self, chunk: Selection) -> str:
         corner = tuple(part.start // size for part, size in zip(chunk, self._array.chunks, strict=True))
         return os.path.join(self._folder, self._array.metadata.encode_chunk_key(corner))
 

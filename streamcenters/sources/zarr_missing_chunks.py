@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import warnings
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ class Gaps:
         self._name = name
         self._store = store or name
         self._missing: list[Selection] | None = None
+        self._missing_corners: set[tuple[int, ...]] = set()
         self._was_said = False
 
     def report(
@@ -56,8 +57,14 @@ class Gaps:
     def missing(self) -> list[Selection]:
         """Return the chunks that are not stored."""
         if self._missing is None:
-            self._missing = _missing_chunks(self._array)
+            missing = _missing_chunks(self._array)
+            self._missing_corners = {_first_corner(chunk) for chunk in missing}
+            self._missing = missing
         return self._missing
+
+    def was_stored(self, chunk: Selection) -> bool:
+        """Whether the store held a chunk when it was listed; False if it was not listed."""
+        return self._missing is not None and _first_corner(chunk) not in self._missing_corners
 
     def _refuse(self, missing: list[Selection], rows_of: RowsOf | None) -> None:
         damage = () if rows_of is None else tuple(self._skipped(chunk, rows_of) for chunk in missing)
@@ -83,6 +90,10 @@ class Gaps:
         named = [f"{chunk_key(self._array, chunk)}: {spans(chunk)}" for chunk in missing[:3]]
         first = ", ".join(named) + (", ..." if len(missing) > 3 else "")
         return f"{len(missing)} of {n_chunks_of(self._array)} chunks of {self._name} are not stored ({first})"
+
+
+def _first_corner(chunk: Selection) -> tuple[int, ...]:
+    return tuple(part.start for part in chunk)
 
 
 def _is_inside(rows: tuple[int, int], left_out: tuple[SkippedRows, ...]) -> bool:
@@ -113,46 +124,47 @@ def _separator(array: zarr.Array[Any]) -> str | None:
 
 
 def _mark_by_numbers(array: zarr.Array[Any], is_stored: NDArray[np.bool_], separator: str) -> None:
-    """Mark the chunks whose keys are listed; a key is a prefix and the numbers of the chunk."""
+    """Mark the chunks whose keys are listed; a key is a head and the numbers of the chunk."""
     first_key = chunk_key(array, tuple(slice(0, 0) for _ in array.shape))
     head = first_key[: -len(separator.join("0" * array.ndim))]  # "c/" or nothing
     store = array.store_path.store
     if type(store) is LocalStore:
         folder = os.path.join(store.root, array.store_path.path, *head.split("/")[:-1])
-        for corner, names in _local_names(folder, array.ndim if separator == "/" else 1):
-            tails = [name.removeprefix(head) if "/" not in head else name for name in names]
-            _mark(is_stored, corner, tails, separator)
-        return
-    prefix = f"{array.store_path.path}/" if array.store_path.path else ""
-    keys = sync(_collect(store.list_prefix(prefix)))
-    _mark(is_stored, (), [key[len(prefix + head) :] for key in keys], separator)
+        names = _local_names(folder, array.ndim if separator == "/" else 1, is_stored.shape[-1] == 1)
+        tails = names if "/" in head else [name.removeprefix(head) for name in names]
+    else:
+        prefix = f"{array.store_path.path}/" if array.store_path.path else ""
+        keys = sync(_collect(store.list_prefix(prefix)))
+        tails = [key[len(prefix + head) :] for key in keys if key.startswith(prefix + head)]
+    _mark(is_stored, tails, separator)
 
 
-def _local_names(folder: str, depth: int, corner: tuple[int, ...] = ()) -> Iterator[tuple[Any, list[str]]]:
-    """Yield the names in folders so many levels down, with the numbers of the folders above them."""
+def _local_names(folder: str, depth: int, ends_in_zero: bool) -> list[str]:
+    """Return the paths of what lies so many levels down in folders that are named by numbers."""
     try:
         names = os.listdir(folder)
     except (FileNotFoundError, NotADirectoryError):
-        return
+        return []
     if depth == 1:
-        yield corner, names
-        return
-    for name in names:
-        if _is_number(name):
-            yield from _local_names(os.path.join(folder, name), depth - 1, (*corner, int(name)))
+        return names
+    folders = [name for name in names if _is_number(name)]
+    if depth == 2 and ends_in_zero:  # a folder for each chunk: a look is cheaper than a listing
+        return [f"{name}/0" for name in folders if os.path.exists(f"{folder}/{name}/0")]
+    return [
+        f"{name}/{inside}"
+        for name in folders
+        for inside in _local_names(f"{folder}/{name}", depth - 1, ends_in_zero)
+    ]
 
 
-def _mark(is_stored: NDArray[np.bool_], corner: tuple[int, ...], tails: list[str], separator: str) -> None:
-    numbers = [tail.split(separator) for tail in tails]
-    n_left = is_stored.ndim - len(corner)
-    corners = np.array(
-        [
-            (*corner, *map(int, parts))
-            for parts in numbers
-            if len(parts) == n_left and all(map(_is_number, parts))
-        ],
-        dtype=np.int64,
-    ).reshape(-1, is_stored.ndim)
+def _mark(is_stored: NDArray[np.bool_], tails: list[str], separator: str) -> None:
+    parts = [tail.split(separator) for tail in tails]
+    numbers = [
+        [int(number) for number in numbers]
+        for numbers in parts
+        if len(numbers) == is_stored.ndim and all(map(_is_number, numbers))
+    ]
+    corners = np.array(numbers, np.int64).reshape(-1, is_stored.ndim)
     corners = corners[(corners < is_stored.shape).all(axis=1)]
     is_stored[tuple(corners.T)] = True
 

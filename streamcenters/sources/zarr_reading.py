@@ -110,6 +110,8 @@ class BlockReader:
         Returns first and last row of the matrix that a part of the array belongs to.
     store : str, optional
         What to call the store, if the array is one of several.
+    was_stored : callable
+        Returns whether the store held a chunk when it was listed; then it must not be gone.
     """
 
     def __init__(
@@ -119,6 +121,7 @@ class BlockReader:
         retries: int = 0,
         rows_of: RowsOf = lambda part: (part[0].start, part[0].stop),
         store: str | None = None,
+        was_stored: Callable[[Selection], bool] = lambda chunk: False,
     ) -> None:
         self._array = array
         self._name = name
@@ -126,7 +129,7 @@ class BlockReader:
         self._rows_of = rows_of
         self._store = store or name
         self._buffer = np.empty(0, array.dtype)
-        self._local = LocalChunks.of(array)
+        self._local = LocalChunks.of(array, was_stored)
         self._has_checksum = has_checksum_codec(array)
         self._has_fast_codecs = type(array.async_array.codec_pipeline).__module__.startswith("zarrs")
 

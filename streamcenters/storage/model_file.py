@@ -58,27 +58,55 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     >>> sc.load(path).predict([[2.0, 0.0]]).tolist()
     ['yes']
     """
-    kind = _REGISTRY.get(type(model).__name__)
-    if kind is None or type(model) is not kind.type:
-        raise ModelFileError(
-            f"a {type(model).__name__} is not a model that can be saved; fitted estimators are"
-        )
-    stored = kind.pack(model)
-    write_checked(path, {"estimator": type(model).__name__, **stored.header}, stored.arrays, kind=MODEL)
+    stored = pack_model(model)
+    write_checked(path, stored.header, stored.arrays, kind=MODEL)
 
 
 def load(path: str | os.PathLike[str]) -> Any:
     """Read a model that `save` wrote; anything else is refused with one clear error."""
     header, arrays = read_checked(path, kind=MODEL)
-    name = header.pop("estimator", None)
+    return unpack_model(StoredModel(header, arrays), os.fspath(path))
+
+
+def pack_model(model: Any) -> StoredModel:
+    """Return a fitted model as a header, which names its estimator, and arrays."""
+    if not is_registered(model):
+        raise ModelFileError(
+            f"a {type(model).__name__} is not a model that can be saved; fitted estimators are"
+        )
+    stored = _REGISTRY[type(model).__name__].pack(model)
+    return StoredModel({"estimator": type(model).__name__, **stored.header}, stored.arrays)
+
+
+def unpack_model(stored: StoredModel, path: str) -> Any:
+    """Return the model that `pack_model` packed; `path` is where it came from, for messages."""
+    header = dict(stored.header)
+    kind = _kind_of(header.pop("estimator", None), path)
+    try:
+        return kind.unpack(StoredModel(header, stored.arrays))
+    except (
+        StreamcentersError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError,
+    ) as error:  # fmt: skip
+        raise ModelFileError(
+            f"{path}: the contents do not fit together ({error}); the file is damaged"
+        ) from error
+
+
+def is_registered(model: Any) -> bool:
+    """Whether a model is of a type that can be saved."""
+    kind = _REGISTRY.get(type(model).__name__)
+    return kind is not None and type(model) is kind.type
+
+
+def registered_estimator(name: Any, path: str) -> type:
+    """Return the class that an estimator was registered with under its name."""
+    return _kind_of(name, path).type
+
+
+def _kind_of(name: Any, path: str) -> _Kind:
     kind = _REGISTRY.get(name) if isinstance(name, str) else None
     if kind is None:
         raise ModelFileError(
             f"{path} holds a {str(name)[:40]!r}, which this streamcenters does not know; upgrade it"
         )
-    try:
-        return kind.unpack(StoredModel(header, arrays))
-    except (StreamcentersError, KeyError, TypeError, ValueError) as error:
-        raise ModelFileError(
-            f"{path}: the contents do not fit together ({error}); the file is damaged"
-        ) from error
+    return kind

@@ -1,4 +1,4 @@
-"""What `scripts/bench medians` prints: exact L1Centers against what people would use instead."""
+"""What `scripts/bench medians` prints: sketches and exact L1Centers against what people would use instead."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+import sketch_benchmark
 import zarr
-from centers_benchmark import Growth, write_repeated
+from centers_benchmark import Growth
 from centers_benchmark import Sizes as CenterSizes
 from centers_benchmark import write_store as write_center_store
 from measuring import GROWTH_OF_FIT, Comparison, compare, run_fresh
 from sklearn.neighbors import NearestCentroid
 
 import streamcenters as sc
+
+EXTRA = "bench"  # scripts/bench installs the rivals of the sketch
 
 GROWTH_OF_EXACT_FIT = GROWTH_OF_FIT.replace(
     "L2Centers(k=10)", "L1Centers(k=10, memory_budget=int(sys.argv[2]))"
@@ -36,9 +39,12 @@ class Sizes:
     memory_bytes: int = 8 * 10**9
     memory_budget: int = 512 * 2**20
     repeats: int = 7
+    sketch: sketch_benchmark.Sizes = field(default_factory=sketch_benchmark.Sizes)
 
 
-SMALL = Sizes((2_000, 50), (300, 400), 4_000, 50, 2**18, 4 * 10**6, 2**20, 1)
+SMALL = Sizes(
+    (2_000, 50), (300, 400), 4_000, 50, 2**18, 60 * 10**6, 16 * 2**20, 1, sketch_benchmark.SMALL
+)  # fmt: skip
 
 
 def in_memory(sizes: Sizes) -> Iterator[Comparison]:
@@ -77,13 +83,25 @@ def from_zarr(sizes: Sizes, folder: Path) -> Iterator[Comparison]:
         yield compare(what, fit, "a bare read, chunk by chunk", bare, at_most=1.6, repeats=sizes.repeats)
 
 
+def write_varied(path: Path, n_rows: int, n_features: int, chunks: tuple[int, int]) -> None:
+    """Write a group with X and y whose values are all different, so that brackets hold as many as ever."""
+    rng = np.random.default_rng(4)
+    group = zarr.create_group(path)
+    lz4 = zarr.codecs.BloscCodec(cname="lz4", shuffle="shuffle")
+    array = group.create_array("X", shape=(n_rows, n_features), chunks=chunks, dtype="f4", compressors=lz4)
+    block = rng.standard_normal((chunks[0], n_features), dtype=np.float32)
+    for start in range(0, n_rows, chunks[0]):
+        array[start : start + chunks[0]] = block + rng.standard_normal(n_features, dtype=np.float32)
+    group.create_array("y", data=(np.arange(n_rows) % 3).astype(np.int8), chunks=(100_000,))
+
+
 def memory(sizes: Sizes, folder: Path) -> Iterator[Growth]:
     """Peak memory while training exactly from a store that is much larger than the budget."""
     layouts = {"row chunks of 1 MB": (250, 1_000), "column chunks of 4 MB": (10_000, 100)}
     for name, chunks in layouts.items():
         path = folder / "memory.zarr"
         n_rows = max(chunks[0], sizes.memory_bytes // 4_000 // chunks[0] * chunks[0])
-        write_repeated(path, n_rows, 1_000, chunks)
+        write_varied(path, n_rows, 1_000, chunks)
         growth = run_fresh(GROWTH_OF_EXACT_FIT, str(path), str(sizes.memory_budget))["growth"]
         shutil.rmtree(path)
         size, budget = f"{n_rows * 4e3 / 1e9:.2g} GB", sizes.memory_budget / 2**20
@@ -102,7 +120,10 @@ def run(sizes: Sizes, sections: list[str]) -> bool:
             "from_zarr": lambda: from_zarr(sizes, folder),
             "memory": lambda: memory(sizes, folder),
         }
-        for section in sections or parts:
+        for section in sections or ["sketch", *parts]:
+            if section == "sketch":
+                holds &= sketch_benchmark.run(sizes.sketch)
+                continue
             for result in parts[section]():
                 print(result.line(), flush=True)
                 holds &= result.holds

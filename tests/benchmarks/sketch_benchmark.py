@@ -1,8 +1,8 @@
 """What the columnar sketch costs per value and how wrong it is, against every quantile sketch that is installed.
 
 Rivals keep one object per column and are given contiguous columns, which costs them nothing; ours is given
-rows, as they are read, and transposes them itself. One thread each. Missing rivals are said, not fatal:
-pip install datasketches fastdigest crick pytdigest tdigest
+rows, as they are read, and transposes them itself. One thread each. `scripts/bench` installs the rivals; those
+that are missing all the same are said, not fatal.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from streamcenters.chunks import Chunk
 from streamcenters.sketches.columnar_kll import ColumnarKLL
 from streamcenters.sketches.tdigest_sketch import TDigestSketch
 
+EXTRA = "bench"  # scripts/bench installs the rivals
 WANTED_RATIO = 8.0
 # The PyPI tdigest takes 15 microseconds per value: a few columns have to do.
 _SLOW_COLUMNS = 2

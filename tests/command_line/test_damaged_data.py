@@ -27,7 +27,7 @@ def test_fit_that_skips_says_so_in_lines_json_and_a_warning(cli, damaged, tmp_pa
     lines = cli.run_here(*arguments)
     assert lines.exit_code == 0, lines.stderr
     assert "left out     20 rows: 20 to 40 (chunk c/1/0: it is not a zstd frame)" in lines.stdout
-    assert "40 rows, 5 features" in lines.stdout
+    assert "60 rows, 5 features" in lines.stdout  # those of the store
     assert "warning: 20 of 60 rows of" in lines.stderr
     document = cli.document_of(cli.run_here(*arguments, "--json"))
     assert document["skipped_rows"] == [

@@ -71,6 +71,19 @@ def test_a_cluster_gives_the_bits_of_one_process(blocks, scale, client):
     assert model.score(lazy, labels) == reference.score(X, Y)
 
 
+@pytest.mark.parametrize("budget", [2**29, 8_000])
+@pytest.mark.parametrize("blocks", BLOCKS)
+def test_a_cluster_finds_the_medians_of_one_process(blocks, budget, client):
+    lazy, labels = blocks_of(blocks)
+    lazy = lazy.map_blocks(abs, dtype=X.dtype, meta=lazy._meta)  # so that medians are not all zero
+    reference = sc.L1Centers(k=5, scale="std").fit(abs(X), Y)
+    model = sc.L1Centers(k=5, scale="std", memory_budget=budget).fit(lazy, labels)
+    assert model.centers_.tobytes() == reference.centers_.tobytes()
+    assert model.gains_.tobytes() == reference.gains_.tobytes()
+    streamed = sc.L1Centers(k=5, scale="std", medians="sketch").fit(lazy, labels)
+    assert streamed.centers_.tobytes() == reference.centers_.tobytes()
+
+
 @pytest.mark.parametrize("blocks", BLOCKS)
 def test_a_cluster_learns_and_forgets_more_rows(blocks, client):
     lazy, labels = blocks_of(blocks)

@@ -12,6 +12,7 @@ import pytest
 from sample_data import labelled_rows, model_state, statistics
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import streamcenters as sc
 from streamcenters.errors import InputError, ModelFileError, ParameterError, SourceError, StreamcentersWarning
@@ -175,6 +176,11 @@ def test_a_window_is_an_estimator_like_others():
         assert statistics_of_counts(each) == statistics_of_counts(window)
     assert window.predict_proba(COUNTS).shape == (96, 3)
     assert not hasattr(sc.SlidingWindow(sc.L2Centers(), rows=3), "predict_proba")
+
+
+@parametrize_with_checks([sc.SlidingWindow(sc.L2Centers(), batches=1)])
+def test_a_window_passes_the_checks_of_scikit_learn(estimator, check):
+    check(estimator)
 
 
 def statistics_of_counts(window):

@@ -249,7 +249,9 @@ def _live(work: Callable[[], None], process: Process) -> None:
     try:
         work()
     except BaseException:
-        process.log.write_text(traceback.format_exc())
+        # short enough for any limit on files, and whatever happens the folder of the parent is not cleared here
+        with contextlib.suppress(OSError):
+            process.log.write_text(traceback.format_exc()[-1_000:])
         os._exit(1)
     os._exit(0)
 

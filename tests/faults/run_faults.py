@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from job_victims import job_victims
 from killing import (
     HEADER,
     DiskFault,
@@ -55,7 +56,9 @@ def main() -> int:
     parser.add_argument("--victims", type=int, help="so many of them, by default all")
     parser.add_argument("--disks", type=int, default=5, help="victims whose disk is filled, in two ways each")
     options = parser.parse_args()
-    chosen = [victim for victim in all_victims() if options.only in victim.name][: options.victims]
+    chosen = [victim for victim in [*all_victims(), *job_victims()] if options.only in victim.name][
+        : options.victims
+    ]
     warm_up()
     print(HEADER, flush=True)
     n_kills, is_sound = 0, True

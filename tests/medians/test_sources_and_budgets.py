@@ -170,6 +170,20 @@ def test_only_the_chunks_of_missed_features_are_read_again(tmp_path, many_small_
     assert asked == [list(range(9)), [5]]
 
 
+@pytest.mark.parametrize("container", ["array", "sparse", "zarr", "dask"])
+def test_a_bad_value_is_named_by_its_feature_in_the_whole_however_features_are_grouped(container, tmp_path):
+    X, y = labelled_rows(300, 12, 3)
+    X[17, 8] = np.nan
+    rows = {
+        "array": lambda: X,
+        "sparse": lambda: sparse.csr_array(X),
+        "zarr": lambda: write_array(tmp_path / "a.zarr", X, (100, 5)),
+        "dask": lambda: da.from_array(X, chunks=(100, 5)),
+    }[container]()
+    with pytest.raises(ValueError, match="NaN: row 17, feature 8"):
+        sc.L1Centers(memory_budget=3_000).fit(rows, y)
+
+
 def test_blocks_are_chosen_so_that_every_class_is_seen():
     rng = np.random.default_rng(0)
     by_class = np.repeat(np.eye(5, dtype=np.int64) * 100, 40, axis=0)

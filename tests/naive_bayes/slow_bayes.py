@@ -67,3 +67,19 @@ def random_counts(rng):
     else:
         counts = np.repeat(rng.integers(0, 9, (n_classes, -(-m // 3))), 3, axis=1)[:, :m].astype(float)
     return counts
+
+
+def hostile_counts(rng):
+    """A small problem of 2-6 classes that is hard to be exact on: magnitudes, empty classes and columns, decay."""
+    n_classes, m = rng.integers(2, 7), rng.integers(2, 11)
+    kind = rng.integers(0, 4)
+    if kind == 0:
+        counts = 10.0 ** rng.uniform(-8, 8, (n_classes, m)) * (rng.random((n_classes, m)) < 0.8)
+    elif kind == 1:
+        counts = 10.0 ** rng.uniform(-6, 6, (n_classes, 1)) * rng.integers(0, 5, (n_classes, m))
+    elif kind == 2:
+        counts = rng.poisson(0.5, (n_classes, m)) * (rng.random(m) < 0.6) * 0.9 ** rng.integers(0, 30)
+        counts[rng.integers(0, n_classes)] = 0.0
+    else:
+        counts = np.outer(rng.random(n_classes), rng.random(m)) * (1 + 1e-7 * rng.random((n_classes, m)))
+    return counts * 10.0 ** rng.integers(-20, 20)

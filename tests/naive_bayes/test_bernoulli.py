@@ -132,6 +132,38 @@ def test_duplicate_entries_of_a_sparse_row_are_one_value():
     assert np.array_equal(model.predict_proba(X), dense.predict_proba(X.toarray()))
 
 
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i4"])
+@pytest.mark.parametrize("binarize", [0.1, 0.3, 1.0, 1e300])
+def test_values_at_the_threshold_are_no_ones_in_learning_and_in_predicting(dtype, binarize):
+    X = np.array([[0.1, 3], [0.3, 0], [1.0, 3], [2.0, 0], [0.1, 0], [0.3, 3]]).astype(dtype)
+    y = [0, 0, 1, 1, 0, 1]
+    with np.errstate(over="ignore"):
+        limit = binarize if dtype == "i4" else np.asarray(binarize).astype(dtype)
+    ones = limit < X
+    expected = BernoulliNB(binarize=None).fit(ones, y).predict_proba(ones)
+    for wrap in (np.asarray, sparse.csr_array):
+        if dtype == "f2" and wrap is not np.asarray:
+            continue  # scipy has no sparse float16
+        model = SparseBernoulliNB(binarize=binarize).fit(wrap(X), y)
+        np.testing.assert_allclose(model.predict_proba(wrap(X)), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_columns", [5, 40, 400])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8])
+def test_rows_with_parts_of_values_in_any_order_count_as_their_sums(n_columns, dtype, rng):
+    n_rows, n_entries = 30, 2 * n_columns
+    columns = rng.integers(0, n_columns, (n_rows, n_entries)).astype(np.int32)
+    parts = rng.integers(-1, 2, (n_rows, n_entries)).astype(dtype)
+    pointer = np.arange(0, n_rows * n_entries + 1, n_entries)
+    X = sparse.csr_array((parts.ravel(), columns.ravel(), pointer), shape=(n_rows, n_columns))
+    y = np.arange(n_rows) % 3
+    for binarize in (0.0, 1.0):
+        by_parts = SparseBernoulliNB(binarize=binarize).fit(X, y)
+        dense = SparseBernoulliNB(binarize=binarize).fit(X.toarray(), y)
+        assert by_parts.gains_.tobytes() == dense.gains_.tobytes()
+    assert np.array_equal(X.indices, columns.ravel())
+
+
 def test_a_negative_threshold_is_for_dense_rows_only(rng):
     X = rng.normal(size=(30, 4))
     y = rng.integers(0, 2, 30)

@@ -5,6 +5,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 from slow_bayes import (
     best_multinomial,
+    hostile_counts,
     multinomial_gains,
     multinomial_likelihood,
     pooled_likelihood,
@@ -67,6 +68,38 @@ def test_objective_optimum_and_bound_are_in_order_and_the_support_is_optimal(see
     assert sum(n_problems.values()) > 2000
     for n_classes, n in n_problems.items():
         assert n_found[n_classes] >= (0.995 if n_classes == 2 else 0.99) * n
+
+
+def test_hostile_counts_keep_every_claim_to_rounding(rng):
+    n_problems, n_found = 0, 0
+    for _ in range(700):
+        counts = hostile_counts(rng)
+        m = counts.shape[1]
+        selector = CountSelector(counts)
+        bounds = selector.bounds(range(1, m + 1))
+        assert (np.diff(bounds) >= -1e-14 * counts.sum()).all()
+        for k in map(int, rng.choice(np.arange(1, m + 1), 2, replace=False)):
+            best, selection = best_multinomial(counts, k), selector.select(k)
+            rounding = 1e-12 * max(abs(best), float(counts.sum()))
+            assert len(np.unique(selection.support)) == k
+            likelihood = multinomial_likelihood(counts, selection.support)
+            assert selection.objective == pytest.approx(likelihood, rel=1e-12, abs=rounding)
+            assert selection.objective <= best + rounding
+            assert best <= selection.bound + rounding
+            assert selection.bound == pytest.approx(bounds[k - 1], rel=1e-12, abs=rounding)
+            assert selection.gap >= 0.0
+            is_best = selection.objective >= best - rounding
+            assert is_best or not selection.is_optimal
+            n_problems, n_found = n_problems + 1, n_found + is_best
+    assert n_found >= 0.995 * n_problems
+
+
+def test_a_likelihood_much_smaller_than_its_counts_keeps_its_digits():
+    counts = np.array([[61040.25, 20253161598690.0, 1.5], [327.0, 125529297.75, 0.0]])
+    selector, rounding = CountSelector(counts), 2e-16 * counts.sum()
+    # of one feature all sets have the likelihood of none; both values computed with 60 decimal digits
+    assert selector.select(1).objective == pytest.approx(-1265114.7069196250, abs=rounding)
+    assert selector.select(3).objective == pytest.approx(-1263231.0424519181, abs=rounding)
 
 
 def test_the_estimator_selects_what_the_selector_of_its_counts_does(rng):

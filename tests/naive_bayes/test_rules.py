@@ -10,6 +10,8 @@ import zarr
 from sample_data import model_state
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.metrics import get_scorer, roc_auc_score
 from sklearn.naive_bayes import MultinomialNB
 
 import streamcenters as sc
@@ -351,3 +353,23 @@ def test_counts_have_no_decision_function_as_in_scikit_learn(text):
     with pytest.raises(AttributeError, match="predict_joint_log_proba"):
         model.decision_function(X)
     assert SparseBernoulliNB(k=4).fit(X, y).decision_function(X).shape == (90, 3)
+
+
+@every
+def test_scorers_of_scikit_learn_find_the_scores_that_they_need(estimator, text):
+    X, y = text
+    two = y != "cat"
+    model = estimator(k=4).fit(X[two], y[two])
+    joint = model.predict_joint_log_proba(X[two])
+    expected = roc_auc_score(y[two], joint[:, 1] - joint[:, 0])
+    assert get_scorer("roc_auc")(model, X[two], y[two]) == pytest.approx(expected, rel=1e-12)
+    calibrated = CalibratedClassifierCV(estimator(k=4), cv=3).fit(X[two], y[two])
+    assert calibrated.predict_proba(X[two]).shape == (60, 2)
+
+
+@every
+def test_probabilities_of_huge_counts_sum_to_one(estimator, text):
+    X, y = text
+    model = estimator(k=6, alpha=0.01).fit(X, y)
+    p = model.predict_proba(X * np.float64(1e9))
+    np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-14)

@@ -95,6 +95,18 @@ def test_a_store_is_listed_once_per_source_however_many_passes(tmp_path, many_sm
     assert CountingStore.n_listings == 2
 
 
+def test_a_chunk_that_goes_after_the_listing_is_not_taken_for_fill_values(tmp_path):
+    array = write_array(tmp_path / "X.zarr", X, (8, 3))
+    (tmp_path / "X.zarr" / "c" / "2" / "1").unlink()
+    source = sc.open_source(array, Y)
+    with pytest.warns(StreamcentersWarning, match="1 of 12 chunks"):
+        model = sc.L2Centers().fit(source)
+    assert np.array_equal(model.centers_, sc.L2Centers().fit(source).centers_)
+    (tmp_path / "X.zarr" / "c" / "4" / "0").unlink()
+    with pytest.raises(ChunkError, match=r"chunk c/4/0 of .*rows 32 to 40.*now it is gone"):
+        sc.L2Centers().fit(source)
+
+
 def test_a_missing_chunk_of_a_csr_group_is_named_with_its_key(tmp_path):
     group = write_csr_group(tmp_path / "X.zarr", X)
     (tmp_path / "X.zarr" / "data" / "c" / "1").unlink()
