@@ -62,6 +62,6 @@ def lazy_columns(X: Any, support: NDArray[np.intp], transformer: Any) -> Any:
         f"a {container} frame cannot be lazy, so the {len(support)} selected columns of the whole dask array are "
         "computed now; set_output(transform='default') keeps them lazy",
         StreamcentersWarning,
-        stacklevel=4,
+        stacklevel=5,
     )
     return selected.compute()

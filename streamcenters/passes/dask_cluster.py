@@ -28,7 +28,7 @@ from streamcenters.passes.dask_lanes import (
 )
 from streamcenters.passes.dask_sharing import SharedValues
 from streamcenters.passes.events import Observer
-from streamcenters.sources.dask_graph import BlockGraph, Key, Tasks
+from streamcenters.sources.dask_graph import BlockGraph, Key, Tasks, travels_light
 from streamcenters.sources.dask_source import DaskSource, LazyPiece
 
 _LOGGER = logging.getLogger("streamcenters")
@@ -86,8 +86,11 @@ class ClusterRun:
         self._bytes = max(1, accumulator_bytes(source, plan))
         self._running: dict[Key, Lane] = {}
         self._looked_at, self._window = 0.0, 1
-        # a task, not scattered data: it can be repeated if the worker that holds it dies
-        self._plan = self._submit("pass-plan", partial(_itself, plan))
+        # A small plan goes with every block, so that no worker asks another one, which may be dead, for it. A large
+        # one is a task, not scattered data: it can be repeated if the worker that holds it dies.
+        is_small = travels_light(plan)
+        self._plan = plan if is_small else None
+        self._plan_future = None if is_small else self._submit("pass-plan", partial(_itself, plan))
 
     def results(self, lanes: list[Lane]) -> Generator[tuple[Lane, Any], None, None]:
         """Yield the lanes in order, each with its result; whatever ends it, our tasks end with it."""
@@ -123,8 +126,8 @@ class ClusterRun:
         if len(tasks) > _MOST_TASKS:  # workers share such a block
             given = dict(zip(block.unit(column), self._compute_unit(lane), strict=True))
             tasks = {}
-        recipe = BlockRecipe(position, pieces, tasks, list(given))
-        lane.running = self._submit("fold-block", recipe, self._plan, lane.partial, *given.values())
+        recipe = BlockRecipe(self._plan, position, pieces, tasks, list(given))
+        lane.running = self._submit("fold-block", recipe, self._plan_future, lane.partial, *given.values())
         self._running[lane.running.key] = lane
         return lane.running
 
@@ -168,7 +171,7 @@ class ClusterRun:
             lane.partial = lane.running = None
         self._running.clear()
         self._shared.clear()
-        self._plan = None
+        self._plan_future = None
 
     def _submit(self, name: str, function: Any, *arguments: Any) -> Future:
         # a fold lets go of its block, so it goes before the reading of others
@@ -182,6 +185,7 @@ class BlockRecipe:
 
     Parameters
     ----------
+    plan : PassPlan, or None if it is passed when it is called
     position : BlockPosition
     pieces : values, labels and weights, each lazy or as it is
     tasks : dict of tasks that only this block needs
@@ -189,15 +193,16 @@ class BlockRecipe:
     """
 
     def __init__(
-        self, position: BlockPosition, pieces: tuple[Any, ...], tasks: Tasks, given: list[Key]
+        self, plan: Any, position: BlockPosition, pieces: tuple[Any, ...], tasks: Tasks, given: list[Key]
     ) -> None:
+        self._plan = plan
         self._position, self._pieces, self._tasks, self._given = position, pieces, tasks, given
 
     def __call__(self, plan: Any, previous: Any, *values: Any) -> Any:
         """Return what the lane gave before, with this block; `values` are those of the keys that are given."""
         computed = self._computed(dict(zip(self._given, values, strict=True)))
         pieces = (computed[piece.key] if isinstance(piece, LazyPiece) else piece for piece in self._pieces)
-        return fold_block(self._position, plan, previous, *pieces)
+        return fold_block(self._position, self._plan if plan is None else plan, previous, *pieces)
 
     def _computed(self, values: dict[Key, Any]) -> dict[Key, Any]:
         keys = [piece.key for piece in self._pieces if isinstance(piece, LazyPiece)]

@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from graphlib import TopologicalSorter
 from typing import Any, TypeAlias
 
 from dask.optimization import cull
+from dask.sizeof import sizeof
 
 Key: TypeAlias = Hashable
 Tasks: TypeAlias = dict[Key, Any]
+
+
+# What is sent with every block may take so many bytes.
+_LIGHT_BYTES = 64 * 2**10
+
+
+def travels_light(value: Any) -> bool:
+    """Whether a value is so small that a copy of it can go with every task.
+
+    Examples
+    --------
+    >>> travels_light("the handle of a store"), travels_light(bytes(10**6))
+    (True, False)
+    """
+    if sizeof(value) > _LIGHT_BYTES:
+        return False
+    try:
+        return len(pickle.dumps(value)) <= _LIGHT_BYTES
+    except Exception:  # what cannot be pickled is dask's to send
+        return False
 
 
 class BlockGraph:
@@ -27,7 +49,7 @@ class BlockGraph:
 
     Examples
     --------
-    >>> tasks = {"mean": 1, "x0": 2, "x1": 3, "d0": (max, "x0", "mean"), "d1": (max, "x1", "mean")}
+    >>> tasks = {"mean": (max, 1, 2), "x0": 2, "x1": 3, "d0": (max, "x0", "mean"), "d1": (max, "x1", "mean")}
     >>> graph = BlockGraph(tasks, [["d0"], ["d1"]])
     >>> graph.n_users, sorted(graph.own_tasks(1)), graph.shared_keys(1)
     ({'mean': 2}, ['d1', 'x1'], ['mean'])
@@ -48,12 +70,18 @@ class BlockGraph:
                 users[key].add(number)
         shared = {}
         for key in reversed(list(TopologicalSorter(self._needs).static_order())):
-            if len(users[key]) > 1:
+            if len(users[key]) > 1 and not self._is_light(key):
                 shared[key] = len(users[key])
             else:
                 for needed in self._needs[key]:
                     users[needed] |= users[key]
         return shared
+
+    def _is_light(self, key: Key) -> bool:
+        """Whether it is a plain value that may as well be sent with every block: the handle of a store."""
+        task = self._tasks[key]
+        is_plain = not self._needs[key] and (hasattr(task, "value") or not hasattr(task, "dependencies"))
+        return is_plain and not isinstance(task, tuple) and travels_light(getattr(task, "value", task))
 
     def _walk(self, unit: int) -> tuple[list[Key], list[Key]]:
         own, shared, waiting = {}, {}, list(self._units[unit])

@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 import jobs_checkpoints
+import jobs_cluster
 import jobs_updates
 
 
@@ -22,6 +23,7 @@ def run(sections: list[str], *, is_small: bool = False) -> bool:
             "updates": lambda: jobs_updates.updates(
                 jobs_updates.SMALL if is_small else jobs_updates.Sizes(), folder
             ),
+            "cluster": lambda: jobs_cluster.cluster(jobs_cluster.SMALL if is_small else jobs_cluster.Sizes()),
         }
         for section in sections or parts:
             for result in parts[section]():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -75,16 +74,3 @@ def _compare_clusters(
     what = f"fit, 2 worker processes, {sizes.n_rows:,} x {sizes.n_features:,}, tasks of {megabytes:g} MB"
     yield compare(what, on(two), "one worker process", on(one), at_least=1.5, repeats=sizes.repeats)
     yield compare(what, on(two), "the direct run", direct, at_most=1.8, repeats=sizes.repeats)
-
-
-def run(sizes: Sizes) -> bool:
-    """Print the section; return whether every limit holds."""
-    holds = True
-    for result in cluster(sizes):
-        print(result.line(), flush=True)
-        holds &= result.holds
-    return holds
-
-
-if __name__ == "__main__":
-    sys.exit(0 if run(Sizes()) else 1)

@@ -5,6 +5,7 @@ import os
 import signal
 import time
 
+import dask
 import distributed
 import pytest
 
@@ -15,7 +16,12 @@ from streamcenters.passes.events import ChunkFolded
 @contextlib.contextmanager
 def local_cluster(**settings):
     settings = {"threads_per_worker": 1, "dashboard_address": ":0"} | settings
-    with distributed.LocalCluster(**settings) as cluster, distributed.Client(cluster) as client:
+    # a worker that asks a dead one for data may wait that long for an answer
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "10s"}),
+        distributed.LocalCluster(**settings) as cluster,
+        distributed.Client(cluster) as client,
+    ):
         yield client
 
 

@@ -29,6 +29,13 @@ def worker_memory():
     return {name: int(lines[name].split()[0]) / 1024 for name in ("VmRSS", "VmHWM")}
 
 
+@pytest.fixture(scope="module")
+def small_worker():
+    """One worker process that its nanny would end above 600 MB, half of which are imported libraries."""
+    with local_cluster(n_workers=1, processes=True, memory_limit="640MB") as client:
+        yield client
+
+
 def write_repeated(path, rows, n_repeats):
     """Write the same rows many times over; the chunks are one file on disk."""
     shape = (len(rows) * n_repeats, rows.shape[1])
@@ -42,29 +49,27 @@ def write_repeated(path, rows, n_repeats):
 
 @pytest.mark.cluster
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_a_worker_survives_a_store_far_larger_than_its_memory(tmp_path):
+def test_a_worker_survives_a_store_far_larger_than_its_memory(small_worker, tmp_path):
     rng = np.random.default_rng(0)
     rows, n_repeats = rng.integers(0, 50, (2_000, 1_000)).astype(np.float32), 150  # 1.2 GB
     y = rng.integers(0, 2, 2_000)
     store = write_repeated(tmp_path / "X.zarr", rows, n_repeats)
-    with local_cluster(n_workers=1, processes=True, memory_limit="640MB") as client:
-        once = sc.L2Centers(k=5).fit(da.from_zarr(store)[:2_000], y)
-        before = client.run(worker_memory).popitem()[1]["VmRSS"]
-        lazy = da.from_zarr(store, chunks=(4_000, 1_000))  # blocks of 16 MB
-        model = sc.L2Centers(k=5).fit(lazy, np.tile(y, n_repeats))
-        grown = client.run(worker_memory).popitem()[1]["VmHWM"] - before
+    once = sc.L2Centers(k=5).fit(da.from_zarr(store)[:2_000], y)
+    before = small_worker.run(worker_memory).popitem()[1]["VmRSS"]
+    lazy = da.from_zarr(store, chunks=(4_000, 1_000))  # blocks of 16 MB
+    model = sc.L2Centers(k=5).fit(lazy, np.tile(y, n_repeats))
+    grown = small_worker.run(worker_memory).popitem()[1]["VmHWM"] - before
     assert np.array_equal(model.class_count_, n_repeats * once.class_count_)
     assert grown < 4 * 16  # MB: one block, what it is decoded from, and what the allocator keeps
 
 
 @pytest.mark.cluster
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_labels_are_cut_to_their_blocks_and_sent_without_a_warning():
+def test_labels_are_cut_to_their_blocks_and_sent_without_a_warning(small_worker):
     n = 4_000_000  # 32 MB of labels: more than dask sends in one graph without complaint
     labels = np.arange(n) % 2
     lazy = da.ones((n, 1), chunks=(n // 2, 1), dtype=np.int8)
-    with local_cluster(n_workers=1, processes=True):
-        assert sc.L2Centers().fit(lazy, labels).class_count_.tolist() == [n / 2, n / 2]
+    assert sc.L2Centers().fit(lazy, labels).class_count_.tolist() == [n / 2, n / 2]
 
 
 def test_lanes_depend_on_the_data_alone_and_hold_every_block_once():
