@@ -242,7 +242,9 @@ def score(k: str | None, **options: Any) -> None:
     metavar="N",
     help="Features to show; default: 20, or with --compare as many as are selected.",
 )
-@click.option("--compare", "rank__compare", metavar="FILE", help="Older model file: say what changed since.")
+@click.option(
+    "--compare", "rank__compare", metavar="FILE", help="Older model file or job: say what changed since."
+)
 @_k
 @_output
 def rank(k: str | None, **options: Any) -> None:

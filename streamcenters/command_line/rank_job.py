@@ -6,14 +6,12 @@ from dataclasses import asdict
 from typing import Any
 
 from streamcenters.command_line.configuration import Tables
-from streamcenters.command_line.estimator_table import at_k
 from streamcenters.command_line.findings import Facts, Findings, Grid
 from streamcenters.command_line.model_facts import one_line, ranked_features, ranking_grid
-from streamcenters.command_line.reading import load_model
+from streamcenters.command_line.reading import load_model, load_model_of
 from streamcenters.command_line.screen import Screen
 from streamcenters.estimators.comparing import compare_rankings
 from streamcenters.gains.ranking_change import FeatureMove, RankingChange
-from streamcenters.storage import load
 
 _DEFAULT_TOP = 20
 
@@ -23,7 +21,7 @@ def run_rank(tables: Tables, screen: Screen, k: Any) -> Findings:
     model = load_model(tables, k)
     settings = tables.get("rank", {})
     if "compare" in settings:
-        return describe_change(at_k(load(settings["compare"]), k), model, settings)
+        return describe_change(load_model_of(settings["compare"], k), model, settings)
     features = ranked_features(model, settings.get("top", _DEFAULT_TOP))
     document = {
         "command": "rank",

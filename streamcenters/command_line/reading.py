@@ -29,8 +29,12 @@ def open_data(tables: Tables, path: str, labels: str | None, meter: PassMeter) -
 
 
 def load_model(tables: Tables, k: Any) -> Any:
-    """Return the model of [model], a file or a job, with the k of the option --k if there is one."""
-    path = require(tables, "model", "path", "--model")
+    """Return the model of [model], with the k of the option --k if there is one."""
+    return load_model_of(require(tables, "model", "path", "--model"), k)
+
+
+def load_model_of(path: str, k: Any) -> Any:
+    """Return the model of a file or of a job."""
     if not is_job(path):
         return at_k(load(path), k)
     with open_job(path, read_only=True) as job:

@@ -66,6 +66,13 @@ class StreamingClassifier(
             twin._publish(self._state.share(), self._features())
         return twin
 
+    def _successor(self) -> Self:
+        """Return a copy that is going to take the place of this model, and so goes on with its origin."""
+        with self._reading():
+            twin = self._snapshot()
+            twin._state.lineage = self._state.lineage
+        return twin
+
     def __copy__(self) -> Self:
         return self._snapshot() if self._is_fitted() else type(self)(**self.get_params(deep=False))
 

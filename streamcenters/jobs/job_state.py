@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -121,9 +120,9 @@ class JobState:
                 raise InputError(
                     f"{source.name} does not say how many rows it has, and half_life counts rows; pass arrays"
                 )
-            model = copy.copy(model)  # so that a batch that is refused leaves the weights as they are
             if was_fitted:
-                model.decay(0.5 ** (n_rows / self.settings.half_life))
+                model = model._successor()  # so that a batch that is refused leaves the weights as they are
+                model.decay(half_life=self.settings.half_life, rows=n_rows)
         model.partial_fit(source, classes=None if was_fitted else self.settings.classes)
         self.model = model
 

@@ -75,3 +75,14 @@ def test_what_cannot_be_compared_is_one_sentence(cli, files, tmp_path):
     cli.assert_one_sentence(refused, "name both or neither")
     cli.assert_one_sentence(cli.run_here("rank", "--model", new, "--compare", tmp_path / "none"), "none")
     cli.assert_one_sentence(cli.run_here("rank", "--model", new, "--compare", __file__), "not a model file")
+
+
+def test_a_job_is_compared_like_a_file(cli, files, tmp_path):
+    with sc.open_job(tmp_path / "job", sc.load(files[1])) as job:
+        job.update(pd.DataFrame(np.outer([0, 1], [9.0, 0, 0, 0]), columns=NAMES), [0, 1], batch_id=1)
+    old = str(tmp_path / "job")
+    document = cli.document_of(cli.run_here("rank", "--model", files[0], "--compare", old, "--json"))
+    with sc.open_job(tmp_path / "job") as job:
+        change = sc.compare_rankings(job.model, sc.load(files[0]))
+    assert document["jaccard"] == change.jaccard
+    assert [move["name"] for move in document["moves"]] == [move.name for move in change.moves]

@@ -398,3 +398,11 @@ def test_the_description_says_what_a_job_holds(folder):
     with sc.open_job(folder, sc.L2Centers(k=2, on_new_class="add")) as job:
         job.update(X, NAMES, batch_id=1)
         assert "L2Centers(k=2, on_new_class='add'), 1 batches, 240 rows" in repr(job)
+
+
+def test_a_job_is_one_origin_while_it_is_open_also_if_rows_fade(folder):
+    with sc.open_job(folder, sc.L2Centers(on_new_class="add"), half_life=30.0) as job:
+        for number, rows, names in batches():
+            job.update(rows, names, batch_id=number)
+        # each batch is an update of its own, and so is the decay before it
+        assert list(job.model.lineage_.counts.values()) == [2 * 12 - 1]
