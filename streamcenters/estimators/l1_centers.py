@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from streamcenters.accumulators.median_sketches import SketchedMoments
@@ -17,7 +16,7 @@ from streamcenters.chunks import ChunkSource
 from streamcenters.errors import ForgetError, InputError, SourceError, StreamcentersWarning
 from streamcenters.estimators.fitted_state import FittedState
 from streamcenters.estimators.guarding import derived
-from streamcenters.estimators.median_rules import can_learn_more, check_parameters
+from streamcenters.estimators.median_rules import check_parameters, unless_exact
 from streamcenters.estimators.streaming_classifier import StreamingClassifier
 from streamcenters.gains.center_models import CenterStatistics, full_centers
 from streamcenters.gains.median_flips import could_flip, gain_errors
@@ -169,7 +168,7 @@ class L1Centers(StreamingClassifier):
 
     # -- learning -----------------------------------------------------------------------------------
 
-    @available_if(can_learn_more)  # type: ignore[untyped-decorator]
+    @unless_exact
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn more rows with quantile sketches; weights are 0 or 1.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import MethodType
 from typing import Any
 
 import numpy as np
@@ -11,8 +13,24 @@ from streamcenters.errors import ParameterError
 _WAYS = ("auto", "exact", "sketch", "tdigest")
 
 
-def can_learn_more(model: Any) -> bool:
-    """Whether a model takes more rows; raises AttributeError with the reason, as `available_if` wants it."""
+class unless_exact:  # noqa: N801 - used as a decorator
+    """A method that a model with exact medians does not have, with an AttributeError that says why.
+
+    scikit-learn's `available_if` does the same, but hides the reason behind a sentence of its own.
+    """
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self._method = method
+        self.__doc__ = method.__doc__
+
+    def __get__(self, model: Any, owner: type | None = None) -> Callable[..., Any]:
+        if model is None:
+            return self._method
+        _require_sketches(model)
+        return MethodType(self._method, model)
+
+
+def _require_sketches(model: Any) -> None:
     if model.medians == "exact":
         raise AttributeError(
             "medians='exact' cannot learn batch by batch: old rows are not there to be read again; "
@@ -20,10 +38,9 @@ def can_learn_more(model: Any) -> bool:
         )
     if model._is_fitted() and model.medians_ == "exact":
         raise AttributeError(
-            "this model holds exact medians, which cannot learn more rows; fit on all rows, "
-            "or fit with medians='sketch' and then partial_fit"
+            "this model holds exact medians, which cannot learn more rows: old rows are not there to be read again; "
+            "fit on all rows, or fit with medians='sketch', then partial_fit, and refine() at the end"
         )
-    return True
 
 
 def check_parameters(model: Any) -> None:

@@ -17,6 +17,7 @@ class GatherPass:
 
     title = "reading"
     folds_disjoint_rows = True
+    folds_in_order = False
 
     def start(self, chunk: Chunk) -> GatheredRows:
         """Return room for rows."""

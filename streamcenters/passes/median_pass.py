@@ -36,6 +36,7 @@ class SamplePass:
 
     title = "sampling"
     folds_disjoint_rows = False
+    folds_in_order = False
 
     def start(self, chunk: Chunk) -> RowSample:
         """Return a sample without rows."""
@@ -95,6 +96,7 @@ class BracketPass:
 
     title = "counting around medians"
     folds_disjoint_rows = False
+    folds_in_order = False
 
     def start(self, chunk: Chunk) -> MedianBrackets:
         """Return empty counts for the features of a chunk."""

@@ -52,6 +52,7 @@ class MomentsPass:
 
     title = "learning"
     folds_disjoint_rows = False
+    folds_in_order = False
 
     def start(self, chunk: Chunk) -> ClassMoments:
         """Return empty moments of the known classes."""

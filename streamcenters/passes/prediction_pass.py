@@ -31,6 +31,7 @@ class ApplyPass:
 
     title = "predicting"
     folds_disjoint_rows = True
+    folds_in_order = False
 
     def start(self, chunk: Chunk) -> RowResults:
         """Return room for all results."""
@@ -67,6 +68,7 @@ class HitsPass:
 
     title = "scoring"
     folds_disjoint_rows = False
+    folds_in_order = False
 
     def start(self, chunk: Chunk) -> ClassHits:
         """Return counts of zero."""

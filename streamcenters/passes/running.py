@@ -33,6 +33,11 @@ class PassPlan(Protocol[A]):
         """Whether threads may fold into one accumulator at once, because no two chunks touch the same part."""
         ...
 
+    @property
+    def folds_in_order(self) -> bool:
+        """Whether the result depends on the order of the chunks, so that one thread folds them."""
+        ...
+
     def start(self, chunk: Chunk) -> A:
         """Return an empty accumulator that fits a chunk."""
         ...
@@ -95,7 +100,7 @@ def _run(source: ChunkSource, plan: PassPlan[A], observer: Observer, keeper: Pas
         return run_dask_tree(source, plan, observer, keeper)  # type: ignore[no-any-return, arg-type]
     n_bytes = source.n_bytes
     # what depends on the order of the rows gets them in order
-    n_threads = 1 if getattr(plan, "folds_in_order", False) else source.settings.n_threads
+    n_threads = 1 if plan.folds_in_order else source.settings.n_threads
     if source.n_chunks is None or n_threads == 1 or source.n_chunks == 1:
         return _run_serial(source, plan, observer, keeper)
     if n_bytes is not None and n_bytes < _SERIAL_BYTES:

@@ -96,6 +96,7 @@ class DamagePass:
 
     title = "looking for damage"
     folds_disjoint_rows = False
+    folds_in_order = False
 
     def start(self, chunk: Chunk) -> DamagedRows:
         """Return no rows."""
