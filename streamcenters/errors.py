@@ -62,11 +62,12 @@ class JobError(StreamcentersError, ValueError):
     """A folder is no job, a job is damaged, or what it is asked to do does not fit what it holds."""
 
 
-class JobBusyError(JobError, TimeoutError):
+# OSErrors come first, or the way that distributed sends errors between processes cannot build them.
+class JobBusyError(TimeoutError, JobError):
     """Another process holds the job."""
 
 
-class JobWriteError(JobError, OSError):
+class JobWriteError(OSError, JobError):
     """The disk did not take what a job had to write; the job is as it was before."""
 
 
