@@ -98,7 +98,9 @@ def test_exact_models_refuse_more_rows_merging_forgetting_and_decay(rows):
     X, y = rows
     model = sc.L1Centers().fit(X, y)
     assert not hasattr(model, "partial_fit")
-    with pytest.raises(AttributeError, match=r"exact medians, which cannot learn more rows.*medians='sketch'"):
+    with pytest.raises(
+        AttributeError, match=r"exact medians, which cannot learn more rows.*medians='sketch'"
+    ):
         _ = model.partial_fit
     with pytest.raises(ValueError, match="refine"):
         model.merge(sc.L1Centers(medians="sketch").fit(X, y))

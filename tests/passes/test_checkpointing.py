@@ -106,7 +106,7 @@ def test_every_state_that_is_kept_holds_exactly_the_chunks_it_says(
     source = sc.open_source(X, Y, threads=threads)
     keeper = Memory()
     run_pass(source, PLAN, keeper)
-    assert len(keeper.kept) > 3
+    assert len(keeper.kept) > (3 if threads == 1 else 0)  # how often threads pause is up to the scheduler
     for arrays, done in keeper.kept:
         expected = moments_of(source, [i for i in range(source.n_chunks) if i in done]).to_arrays()
         assert all(arrays[name].tobytes() == expected[name].tobytes() for name in expected)

@@ -16,7 +16,7 @@ from streamcenters.chunks import (
     RunsOnDask,
     SelectsColumns,
 )
-from streamcenters.passes.median_sources import in_order, some_blocks, some_features
+from streamcenters.passes.median_sources import some_blocks, some_features
 from streamcenters.sources.damage import SkipsRows
 
 X, Y = labelled_rows()
@@ -64,7 +64,6 @@ def test_a_source_says_what_it_can_do(kind, tmp_path):
 def test_parts_of_a_source_still_announce_and_run_where_it_does(kind, tmp_path):
     source = open_kind(kind, tmp_path)
     parts = [some_blocks(source, np.array([0])), some_features(source, np.array([0, 2]), 6)]
-    parts += [] if kind == "dask" else [in_order(source)]
     for part in parts:
         assert is_seen_by_newer_python(part, RunsOnDask) == (kind == "dask")
         if AnnouncesGaps in EXPECTED[kind]:
