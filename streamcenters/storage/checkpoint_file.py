@@ -246,7 +246,14 @@ class KeptFit:
     def _rebuilt(self, rebuild: Callable[[], T]) -> T:
         try:
             return rebuild()
-        except (StreamcentersError, KeyError, IndexError, TypeError, ValueError) as error:
+        except (
+            StreamcentersError,
+            LookupError,
+            TypeError,
+            ValueError,
+            ArithmeticError,
+            AttributeError,
+        ) as error:
             raise CheckpointError(
                 f"{self._checkpoint.path}: the contents do not fit together ({error}); {CHECKPOINT.remedy}"
             ) from error
