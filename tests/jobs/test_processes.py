@@ -21,6 +21,7 @@ L2 = sc.L2Centers(k=2, on_new_class="add")
 
 UPDATER = """
     import sys
+    import time
     import numpy as np
     from sample_data import labelled_rows
     import streamcenters as sc
@@ -35,6 +36,7 @@ UPDATER = """
         with sc.open_job(path, timeout=60) as job:
             for i in order[start : start + per_opening]:
                 taken += job.update(X[i : i + 1], Y[i : i + 1], batch_id=int(i) if i % 2 else f"row {i}")
+        time.sleep(0.1)  # longer than a waiting process sleeps between two looks, so that it gets its turn
     print(taken, flush=True)
 """
 
