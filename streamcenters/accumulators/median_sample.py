@@ -75,7 +75,7 @@ class RowSample:
     >>> import numpy as np
     >>> sample = RowSample(np.array([1.0, 0.0]), seed=0)
     >>> sample.update(Chunk(np.eye(2), None, None, place="rows"), np.array([0, 1]))
-    >>> sample.rows()[0].tolist()
+    >>> sample.take_rows()[0].tolist()
     [[1.0, 0.0]]
     """
 
@@ -151,11 +151,12 @@ class RowSample:
             blocks.setdefault(piece.column_start, []).append(piece)
         return blocks
 
-    def rows(self) -> tuple[NDArray[Any], NDArray[np.intp], NDArray[np.float64] | None]:
-        """Return values of shape (n_rows, n_features), codes and weights."""
+    def take_rows(self) -> tuple[NDArray[Any], NDArray[np.intp], NDArray[np.float64] | None]:
+        """Return values of shape (n_rows, n_features), codes and weights, and hold none of them any more."""
         if not self.pieces:
             return np.empty((0, 0)), np.empty(0, np.intp), None
         blocks = self._by_column()
+        self.pieces = []
         first = blocks[min(blocks)]
         hashes = np.concatenate([piece.hashes for piece in first])
         order = np.argsort(hashes, kind="stable")
@@ -167,13 +168,17 @@ class RowSample:
 
 
 def _side_by_side(blocks: list[list[SampledRows]], hashes: Hashes) -> NDArray[Any]:
-    """Write the rows of all blocks of columns into one array, by the order of their hashes; no other copy."""
+    """Move the rows of all blocks of columns into one array, by the order of their hashes.
+
+    Each piece is given up when it is written, so that the sample is not there twice.
+    """
     widths = [pieces[0].values.shape[1] for pieces in blocks]
     dtype = np.result_type(*{piece.values.dtype for pieces in blocks for piece in pieces})
     values = np.empty((len(hashes), sum(widths)), dtype)
     left = 0
     for pieces, width in zip(blocks, widths, strict=True):
-        for piece in pieces:
+        while pieces:
+            piece = pieces.pop()
             values[np.searchsorted(hashes, piece.hashes), left : left + width] = piece.values
         left += width
     return values

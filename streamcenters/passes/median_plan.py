@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 # Parts of the memory budget: for the sample of rows, for the values inside brackets.
-_SAMPLE_PART = 0.45
+_SAMPLE_PART = 0.4
 _VALUES_PART = 0.75
 # Time per value, in ns, of gathering and sorting a sample, and of sorting and walking what is inside brackets.
 _SAMPLING_COST, _INSIDE_COST = 3.0, 8.0

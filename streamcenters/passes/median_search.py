@@ -255,7 +255,7 @@ class _Search:
             return values, rows, codes[rows], None if part.weights is None else part.weights[rows]
         sampling = SamplePass(self.moments_pass, thresholds, seed)
         sample = self._run(some_blocks(part, blocks), sampling) or RowSample(thresholds, seed)
-        values, codes, weights = sample.rows()
+        values, codes, weights = sample.take_rows()
         return values, np.arange(len(codes)), codes, weights
 
     def _sampled_blocks(self, sample_rows: int) -> NDArray[np.intp]:
