@@ -58,11 +58,14 @@ def kill_often(victim: Victim, folder: Path, n_kills: int, rng: np.random.Genera
     state = fresh_state(folder)
     while findings.n_kills < n_kills and not findings.troubles:
         findings.n_taken_up += is_begun(state)
+        started = time.perf_counter()
         process = start(lambda: victim.work(folder, state), folder)
         # mostly early, so that many processes have to share one fit; at times so late that saving is hit
         is_killed = wait_and_kill(process, float(rng.uniform(0.0, 1.1) * rng.uniform(0.1, 1.0)) * lifetime)
         findings.n_kills += is_killed
         if not is_killed:
+            # the first measurement may have met a busy machine, and then hardly any process would be killed
+            lifetime = min(lifetime, time.perf_counter() - started)
             _check_end(victim, folder, expected, findings, process)
             victim.clear(folder)
     _let_it_end(victim, folder, state, expected, findings)
@@ -260,6 +263,8 @@ def wait_and_kill(process: Process, seconds: float, until: Callable[[], bool] = 
     """Kill a process after a while, or as soon as something holds; False if it had ended before."""
     stop = time.monotonic() + seconds
     while time.monotonic() < stop and not until():
+        if os.waitpid(process.number, os.WNOHANG) != (0, 0):
+            return False
         time.sleep(min(0.002, max(0.0, stop - time.monotonic())))
     if os.waitpid(process.number, os.WNOHANG) != (0, 0):
         return False
