@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from streamcenters.accumulators.dense_tiles import kernel_dtype, selected_tiles
 from streamcenters.errors import InputError, ParameterError
 from streamcenters.gains.decisions import Decision
+from streamcenters.gains.row_scoring import score_selected
 from streamcenters.kernels.bayes_scores import add_linear_scores, add_linear_scores_sparse
 
 Floats = NDArray[np.float64]
@@ -41,35 +41,16 @@ class LinearScorer:
 
     def score_rows(self, values: Any, columns: NDArray[np.intp], allow_missing: bool) -> tuple[Floats, int]:
         """Return the scores of rows, of shape (n_rows, n_present), and the first bad row or -1."""
-        scores = np.zeros((values.shape[0], len(self.present)))
-        columns = np.array(columns)  # writable, so that kernels are compiled for one kind of array only
-        bias = self.log_prior + self.absent.sum(axis=1)
-        threshold = comparable_threshold(self.threshold, values.dtype)
-        constants = (self.absent, self.slope, bias, threshold, allow_missing)
-        if sparse.issparse(values):
-            return scores, self._score_sparse(values.tocsr(), columns, constants, scores)
-        for rows, tile, tile_columns in selected_tiles(values, columns):
-            bad_row = add_linear_scores(tile, tile_columns, *constants, scores[rows])
-            if bad_row >= 0:
-                return scores, rows.start + int(bad_row)
-        return scores, -1
-
-    def _score_sparse(
-        self, matrix: Any, columns: NDArray[np.intp], constants: tuple[Any, ...], scores: Floats
-    ) -> int:
-        if self.threshold < 0.0:
+        if self.threshold < 0.0 and sparse.issparse(values):
             raise InputError(
                 f"X is sparse, and with binarize={self.threshold} each zero that is not stored would count as one; "
                 "pass a dense array"
             )
-        if not matrix.has_canonical_format:
-            matrix = matrix.copy()
-            matrix.sum_duplicates()
-        position_of = np.full(matrix.shape[1], -1, np.int32)
-        position_of[columns] = np.arange(len(columns))
-        data = np.ascontiguousarray(matrix.data, dtype=kernel_dtype(matrix.dtype))
-        return int(
-            add_linear_scores_sparse(data, matrix.indices, matrix.indptr, position_of, *constants, scores)
+        bias = self.log_prior + self.absent.sum(axis=1)
+        threshold = comparable_threshold(self.threshold, values.dtype)
+        constants = (self.absent, self.slope, bias, threshold, allow_missing)
+        return score_selected(
+            values, columns, len(self.present), add_linear_scores, add_linear_scores_sparse, constants
         )
 
 

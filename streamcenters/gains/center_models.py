@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from streamcenters.accumulators.class_moments import ClassMoments
-from streamcenters.accumulators.dense_tiles import kernel_dtype, selected_tiles
 from streamcenters.errors import InputError, ParameterError
+from streamcenters.gains.row_scoring import inverse_scale_of, score_selected
 from streamcenters.kernels.center_scores import add_dense_scores, add_sparse_scores
 from streamcenters.kernels.pairs import centered_squares, divide_pairs, sum_pairs
 
@@ -182,24 +181,10 @@ class CenterModel:
         `columns` says which columns of `values` are the selected features, in order. A row is bad
         if it holds an infinity, or a NaN where none is allowed.
         """
-        scores = np.zeros((values.shape[0], len(self.present)))
-        columns = np.array(columns)  # writable, so that kernels are compiled for one kind of array only
         constants = (self.shared, self.inverse_scale, self.offsets, allow_missing)
-        if sparse.issparse(values):
-            matrix = values.tocsr()
-            if not matrix.has_canonical_format:
-                matrix = matrix.copy()
-                matrix.sum_duplicates()
-            position_of = np.full(matrix.shape[1], -1, np.int32)
-            position_of[columns] = np.arange(len(columns))
-            data = np.ascontiguousarray(matrix.data, dtype=kernel_dtype(matrix.dtype))
-            bad_row = add_sparse_scores(data, matrix.indices, matrix.indptr, position_of, *constants, scores)
-            return scores, int(bad_row)
-        for rows, tile, tile_columns in selected_tiles(values, columns):
-            bad_row = add_dense_scores(tile, tile_columns, *constants, scores[rows])
-            if bad_row >= 0:
-                return scores, rows.start + int(bad_row)
-        return scores, -1
+        return score_selected(
+            values, columns, len(self.present), add_dense_scores, add_sparse_scores, constants
+        )
 
 
 def derive_center_model(
@@ -208,10 +193,7 @@ def derive_center_model(
     """Return the model that uses the features in `support`."""
     present = np.flatnonzero(class_rows)
     shared = statistics.shared[support]
-    inverse_scale = np.ones(len(support))
-    if statistics.scale is not None:
-        sigma = statistics.scale[support]
-        inverse_scale = np.divide(1.0, sigma, out=np.zeros_like(sigma), where=sigma > 0)
+    inverse_scale = inverse_scale_of(statistics.scale, support)
     offsets = (statistics.means[np.ix_(present, support)] - shared) * inverse_scale
     offsets[:, np.isnan(offsets).any(axis=0)] = 0.0  # unobserved in some class: tied
     inverse_scale[~offsets.any(axis=0)] = (
